@@ -1,0 +1,128 @@
+"""One run of one client in a process of its own, its answer verified."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+from bench.machine_load import FOREIGN_LIMIT, MachineLoad, wait_until_quiet
+from bench.meter import Outcome
+from bench.server import Server, end_offset
+from bench.workload import Workload
+
+RUN_TIMEOUT_S = 180.0
+_QUIET_TIMEOUT_S = 3.0
+_SPINNER = "while True: pass"
+
+
+class WrongAnswer(RuntimeError):
+    """A client failed, or did not deliver what it was given: its time means nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """One line of a table.
+
+    Args:
+        label: name of the line.
+        peer: module below bench.peers.
+        workload: what it is to do.
+        beside_spinner: a process that spins in pure Python runs meanwhile.
+    """
+
+    label: str
+    peer: str
+    workload: Workload
+    beside_spinner: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run; `foreign_share` is what other processes took of the machine meanwhile."""
+
+    outcome: Outcome
+    foreign_share: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.foreign_share > FOREIGN_LIMIT
+
+
+def run(contender: Contender, server: Server) -> Run:
+    """Run it once, in a moment when others are quiet if there is one.
+
+    Raises:
+        WrongAnswer: what arrived is not what was sent.
+
+    Blocks: until the client ends, at most RUN_TIMEOUT_S and a few seconds.
+    """
+    topic = server.new_topic()
+    workload = dataclasses.replace(
+        contender.workload, bootstrap_servers=server.bootstrap_servers, topic=topic
+    )
+    try:
+        wait_until_quiet(server.pids, _QUIET_TIMEOUT_S)
+        with _spinner(contender.beside_spinner) as spinner_pids:
+            load = MachineLoad([*server.pids, *spinner_pids])
+            answer = _run_peer(contender, workload)
+            foreign_share = load.foreign_share()
+        outcome = Outcome.from_json(answer)
+        _verify(contender, outcome, end_offset(server.bootstrap_servers, topic))
+        return Run(outcome, foreign_share)
+    finally:
+        server.drop_topic(topic)
+
+
+def _run_peer(contender: Contender, workload: Workload) -> str:
+    command = [sys.executable, "-m", f"bench.peers.{contender.peer}", workload.to_json()]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WrongAnswer(f"{contender.label}: not done within {RUN_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise WrongAnswer(
+            f"{contender.label} ended with code {done.returncode}:\n{done.stderr[-3000:]}"
+        )
+    return done.stdout
+
+
+def _verify(contender: Contender, outcome: Outcome, arrived: int) -> None:
+    label, acknowledged = contender.label, outcome.acknowledged_count
+    if outcome.record_count != contender.workload.record_count:
+        raise WrongAnswer(
+            f"{label}: {outcome.record_count:,} records acknowledged of "
+            f"{contender.workload.record_count:,}"
+        )
+    if arrived != acknowledged:
+        raise WrongAnswer(f"{label}: {acknowledged:,} acknowledged, the log has {arrived:,}")
+
+
+@contextlib.contextmanager
+def _spinner(is_wanted: bool) -> Iterator[list[int]]:
+    if not is_wanted:
+        yield []
+        return
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", _SPINNER]) as process:
+        try:
+            yield [process.pid]
+        finally:
+            process.kill()
+
+
+def serve(work: Callable[[Workload], Outcome]) -> None:
+    """The main of a peer: do the workload of the command line, print the outcome."""
+    outcome = work(Workload.from_json(sys.argv[1]))
+    print(outcome.to_json(), flush=True)
+    # Nothing to close: a client's long goodbye is not part of the benchmark.
+    os._exit(0)

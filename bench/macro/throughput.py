@@ -1,0 +1,142 @@
+"""Delivered records a second from one thread, and the CPU time that each costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from bench.fresh_process import Contender
+from bench.point import CONFLUENT, OURS, Point, against
+from bench.series import Series
+from bench.workload import Workload
+
+_BATCH = 512_000
+_SMALL_BATCH = 16_384
+_BULK = 100_000
+
+_SEND = Workload("send", 4_000_000, linger_ms=5, batch_bytes=_BATCH, idempotence=False)
+
+
+def points() -> list[Point]:
+    """The points against the mock cluster, then those against Apache Kafka."""
+    return [
+        _against_confluent("mock.100B", "100 B values, futures dropped", _SEND),
+        _against_confluent("mock.100B_16kB", "the same in small batches", _small(_SEND, 2_000_000)),
+        _against_confluent("mock.1kB", "1 kB values", _text(_SEND, 1000, 800_000)),
+        _defaults(),
+        _idempotence(),
+        _against_confluent(
+            "mock.callbacks",
+            "100 B values, a delivery callback for each",
+            dataclasses.replace(_SEND, record_count=1_000_000, callbacks=True),
+        ),
+        _bulk(),
+        _columns(),
+        *(_codec(codec) for codec in ("lz4", "zstd")),
+        _kafka(),
+        _against_confluent(
+            "kafka.1kB", "1 kB values to Apache Kafka", _text(_SEND, 1000, 600_000), java=True
+        ),
+    ]
+
+
+def _small(load: Workload, count: int) -> Workload:
+    return dataclasses.replace(load, batch_bytes=_SMALL_BATCH, record_count=count)
+
+
+def _text(load: Workload, size: int, count: int) -> Workload:
+    return dataclasses.replace(load, values=f"text-{size}", record_count=count)
+
+
+def _against_confluent(name: str, title: str, load: Workload, java: bool = False) -> Point:
+    contenders = [
+        Contender(OURS, "fastprod_", load),
+        Contender(CONFLUENT, "confluent_", load),
+    ]
+    if java:
+        contenders.append(Contender("Java ProducerPerformance", "java_", load))
+    return Point(f"throughput.{name}", title, name.split(".")[0], contenders, against(CONFLUENT))
+
+
+def _defaults() -> Point:
+    load = Workload("send", 2_000_000)
+    return _against_confluent("mock.defaults", "every client at its own defaults", load)
+
+
+def _idempotence() -> Point:
+    def figures(series: Mapping[str, Series]) -> dict[str, float]:
+        on, off = series["idempotence on"], series["idempotence off"]
+        return {"rate_kept": on.rate_per_s / off.rate_per_s, "cpu_ratio": on.cpu_us / off.cpu_us}
+
+    return Point(
+        "throughput.mock.idempotence",
+        "what exactly-once writes cost us",
+        "mock",
+        [
+            Contender(label, "fastprod_", dataclasses.replace(_SEND, idempotence=is_on))
+            for label, is_on in (("idempotence off", False), ("idempotence on", True))
+        ],
+        figures,
+    )
+
+
+def _bulk() -> Point:
+    many = dataclasses.replace(_SEND, way="bulk", bulk_records=_BULK)
+    return Point(
+        "throughput.mock.bulk",
+        "lists of 100 B values: send_many, and confluent-kafka's produce_batch",
+        "mock",
+        [
+            Contender(OURS, "fastprod_", many),
+            Contender(CONFLUENT, "confluent_", many),
+            Contender("fastprod send()", "fastprod_", _SEND),
+        ],
+        against(CONFLUENT),
+    )
+
+
+def _columns() -> Point:
+    def figures(series: Mapping[str, Series]) -> dict[str, float]:
+        lists, arrow, keyed = (series[label] for label in ("lists", "arrow", "arrow-keys"))
+        return {
+            "rate_ratio": arrow.rate_per_s / lists.rate_per_s,
+            "cpu_ratio": arrow.cpu_us / lists.cpu_us,
+            "keyed_rate_ratio": keyed.rate_per_s / lists.rate_per_s,
+            "keyed_cpu_ratio": keyed.cpu_us / lists.cpu_us,
+        }
+
+    many = dataclasses.replace(_SEND, way="bulk", bulk_records=_BULK, record_count=8_000_000)
+    return Point(
+        "throughput.mock.columns",
+        "send_many of 100 B values: lists, Arrow, and Arrow with keys over 4 partitions",
+        "mock",
+        [
+            Contender(label, "fastprod_columns", dataclasses.replace(many, columns=label))
+            for label in ("lists", "arrow", "arrow-keys")
+        ],
+        figures,
+    )
+
+
+def _codec(codec: str) -> Point:
+    load = dataclasses.replace(_SEND, values="json-lines", record_count=1_500_000, codec=codec)
+    return _against_confluent(f"mock.{codec}", f"JSON lines of 175 B, {codec}", load)
+
+
+def _kafka() -> Point:
+    load = dataclasses.replace(_SEND, record_count=3_000_000)
+    fewer = dataclasses.replace(_SEND, record_count=200_000)
+    return Point(
+        "throughput.kafka.100B",
+        "100 B values to Apache Kafka, with everybody",
+        "kafka",
+        [
+            Contender(OURS, "fastprod_", load),
+            Contender(CONFLUENT, "confluent_", load),
+            Contender("Java ProducerPerformance", "java_", load),
+            Contender("aiokafka", "aiokafka_", fewer),
+            Contender("kafka-python", "kafka_python_", fewer),
+            Contender("prepared frames, bare socket", "bare_socket", load),
+        ],
+        against(CONFLUENT),
+    )

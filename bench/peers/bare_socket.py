@@ -1,0 +1,118 @@
+"""A prepared Produce frame on a bare blocking socket: what the server and the loopback allow.
+
+Its bytes come from the slow record batch oracle and from the few lines here, not from fastprod.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from bench.fresh_process import serve
+from bench.meter import Meter, Outcome
+from bench.values import make_values
+from bench.workload import Workload
+from oracle.record_batch import encode_batch
+
+_WARM_UP = 200
+_IN_FLIGHT = 5
+_PRODUCE, _VERSION, _ALL = 0, 7, -1
+_SERVER_TIMEOUT_MS = 30_000
+_FRAME_OVERHEAD = 12
+
+
+def work(load: Workload) -> Outcome:
+    values = make_values(load.values)
+    meter = Meter()
+    host, _, port = load.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if load.way == "latency":
+            return _one_at_a_time(load, connection, values, meter)
+        return _in_bulk(load, connection, values, meter)
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def produce_frame(topic: str, values: list[bytes]) -> bytes:
+    """A whole Produce v7 request with one batch for partition 0."""
+    now_ms = int(time.time() * 1000)
+    batch = encode_batch([(now_ms, None, value) for value in values])
+    body = (
+        struct.pack(">hhi", _PRODUCE, _VERSION, 1)
+        + _text("bare-socket")
+        + struct.pack(">hhi", -1, _ALL, _SERVER_TIMEOUT_MS)
+        + struct.pack(">i", 1)
+        + _text(topic)
+        + struct.pack(">iii", 1, 0, len(batch))
+        + batch
+    )
+    return struct.pack(">i", len(body)) + body
+
+
+def _read_answer(connection: socket.socket, topic: str) -> None:
+    """One response; anything but success ends the run."""
+    head = _read(connection, 4)
+    body = _read(connection, struct.unpack(">i", head)[0])
+    error_at = 4 + 4 + 2 + len(topic) + 4 + 4
+    (error,) = struct.unpack_from(">h", body, error_at)
+    if error:
+        raise SystemExit(f"the server answered with error {error}")
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = connection.recv(size)
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise SystemExit("the server closed the connection")
+        data += more
+    return data
+
+
+def _one_at_a_time(
+    load: Workload, connection: socket.socket, values: list[bytes], meter: Meter
+) -> Outcome:
+    frame, topic, clock = produce_frame(load.topic, values[:1]), load.topic, time.perf_counter_ns
+    for _ in range(_WARM_UP):
+        connection.sendall(frame)
+        _read_answer(connection, topic)
+    took_us = []
+    meter.start()
+    for _ in range(load.record_count):
+        started_ns = clock()
+        connection.sendall(frame)
+        _read_answer(connection, topic)
+        took_us.append((clock() - started_ns) / 1000)
+    meter.stop()
+    size = load.record_count * len(values[0])
+    return meter.outcome(_WARM_UP + len(took_us), _WARM_UP, size, took_us)
+
+
+def _in_bulk(
+    load: Workload, connection: socket.socket, values: list[bytes], meter: Meter
+) -> Outcome:
+    """Frames of up to batch_bytes, five in flight, the last one shorter."""
+    value_bytes = len(values[0])
+    per_frame = (load.batch_bytes or 0) // (value_bytes + _FRAME_OVERHEAD)
+    frame_count, rest = divmod(load.record_count, per_frame)
+    repeated = values * (per_frame // len(values) + 1)
+    frames = [produce_frame(load.topic, repeated[:per_frame])] * frame_count
+    if rest:
+        frames.append(produce_frame(load.topic, repeated[:rest]))
+    meter.start()
+    for number, frame in enumerate(frames):
+        if number >= _IN_FLIGHT:
+            _read_answer(connection, load.topic)
+        connection.sendall(frame)
+    for _ in frames[:_IN_FLIGHT]:
+        _read_answer(connection, load.topic)
+    meter.stop()
+    return meter.outcome(load.record_count, 0, load.record_count * value_bytes)
+
+
+if __name__ == "__main__":
+    serve(work)

@@ -1,0 +1,136 @@
+"""The command behind bench/run: the macro benchmarks, their tables and their verdict.
+
+Every client runs in a fresh process, clients take turns, and what each delivered is compared with
+what the server has. Exit code 1: a budget (with --accept, also a limit) is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import budget, report
+from bench.macro import broker, latency, memory, spinner, throughput
+from bench.point import Point
+from bench.series import alternate
+from bench.server import BrokerServer, KafkaServer, MockServer, Server
+
+SERVERS: dict[str, Callable[[], Server]] = {
+    "mock": MockServer,
+    "discard": functools.partial(BrokerServer, "discard"),
+    "memory": functools.partial(BrokerServer, "memory"),
+    "disk": functools.partial(BrokerServer, "disk"),
+    "kafka": KafkaServer,
+}
+_QUICK_ROUNDS = 3
+_QUICK_DIVISOR = 4
+
+
+def all_points() -> list[Point]:
+    """Every point, those of one server together."""
+    found = [
+        *throughput.points(),
+        *latency.points(),
+        *memory.points(),
+        *spinner.points(),
+        *broker.points(),
+    ]
+    return sorted(found, key=lambda point: list(SERVERS).index(point.server))
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="POINT",
+        help="only points whose names begin so; may be given more than once",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{_QUICK_ROUNDS} rounds, a quarter of the records, without Apache Kafka",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
+    parser.add_argument(
+        "--accept", action="store_true", help="all points, and the project's limits must hold"
+    )
+    parser.add_argument("--list", action="store_true", help="print the points' names and end")
+    given = parser.parse_args(argv)
+    if given.accept and (given.only or given.quick):
+        parser.error("--accept takes all points as they are: leave out --only and --quick")
+    return given
+
+
+def _chosen(given: argparse.Namespace) -> list[Point]:
+    points = [
+        point
+        for point in all_points()
+        if not given.only or any(point.name.startswith(prefix) for prefix in given.only)
+    ]
+    if given.quick:
+        points = [
+            point.shortened(_QUICK_ROUNDS, _QUICK_DIVISOR)
+            for point in points
+            if point.server != "kafka"
+        ]
+    return points
+
+
+def _say(text: str) -> None:
+    """Progress goes to the terminal's last line, the result to standard output."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _measure(points: list[Point], accept: bool) -> tuple[dict[str, Any], list[budget.Verdict]]:
+    bounds = budget.read_bounds()
+    budget.check_points(bounds, {point.name for point in all_points()})
+    kinds = {"budget", "limit"} if accept else {"budget"}
+    found: dict[str, Any] = {}
+    verdicts: list[budget.Verdict] = []
+    with contextlib.ExitStack() as stack:
+        running: dict[str, Server] = {}
+        for point in points:
+            if point.server not in running:
+                stack.close()
+                running = {point.server: stack.enter_context(SERVERS[point.server]())}
+            server = running[point.server]
+            series = alternate(point.contenders, server, point.rounds, _say)
+            _say("")
+            figures = {f"{point.name}.{n}": v for n, v in point.figures(series).items()}
+            print(report.table(point, series, server.name))
+            print(report.figure_lines(figures), end="\n\n", flush=True)
+            verdicts += budget.judge(bounds, point.name, figures, kinds)
+            found[point.name] = {"rows": report.as_json(series), "figures": figures}
+    return found, verdicts
+
+
+def main(argv: list[str]) -> int:
+    given = _arguments(argv)
+    points = _chosen(given)
+    if given.list or not points:
+        print("\n".join(point.name for point in points or all_points()))
+        return 0 if given.list else 2
+    conditions = report.machine()
+    print("\n".join(f"{name}: {value}" for name, value in conditions.items()), end="\n\n")
+    found, verdicts = _measure(points, given.accept)
+    print(report.verdict_lines(verdicts))
+    missed = [each for each in verdicts if not each.is_kept]
+    print(f"{len(verdicts)} bounds, {len(missed)} missed")
+    if given.json is not None:
+        given.json.write_text(
+            json.dumps({"conditions": conditions, "points": found}, indent=1) + "\n"
+        )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

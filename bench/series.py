@@ -1,0 +1,109 @@
+"""Series: the runs of one contender, and its medians."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+
+from bench.fresh_process import Contender, Run, run
+from bench.server import Server
+
+_REPEATS = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """All runs of one contender at one point, in the order in which they were made."""
+
+    contender: Contender
+    runs: list[Run]
+
+    @property
+    def rate_per_s(self) -> float:
+        """Delivered records a second, median."""
+        return statistics.median(self.rates_per_s)
+
+    @property
+    def rates_per_s(self) -> list[float]:
+        return [r.outcome.record_count / r.outcome.wall_s for r in self.runs]
+
+    @property
+    def mb_per_s(self) -> float:
+        """Delivered bytes of values, in 10**6 a second, median."""
+        return statistics.median(r.outcome.value_bytes / r.outcome.wall_s / 1e6 for r in self.runs)
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of the client's process a record, in us, median."""
+        return statistics.median(r.outcome.cpu_s / r.outcome.record_count * 1e6 for r in self.runs)
+
+    @property
+    def peak_mb(self) -> float:
+        """Largest resident memory of all runs, in 10**6 bytes."""
+        return max(r.outcome.peak_bytes for r in self.runs) / 1e6
+
+    @property
+    def baseline_mb(self) -> float:
+        """Resident memory before the client was made, in 10**6 bytes, median."""
+        return statistics.median(r.outcome.baseline_bytes for r in self.runs) / 1e6
+
+    def latency_us(self, share: float) -> float:
+        """Median over the runs of one quantile of the latency of a record, in us.
+
+        Args:
+            share: 0.5 is the median, 0.99 the latency that 1 % exceed.
+        """
+        return statistics.median(_quantile(r.outcome.latencies_us, share) for r in self.runs)
+
+    @property
+    def has_latencies(self) -> bool:
+        return bool(self.runs[0].outcome.latencies_us)
+
+    @property
+    def foreign_share(self) -> float:
+        """Largest share of the machine that others used in any run."""
+        return max(r.foreign_share for r in self.runs)
+
+    @property
+    def disturbed_count(self) -> int:
+        return sum(r.is_disturbed for r in self.runs)
+
+
+def alternate(
+    contenders: Sequence[Contender], server: Server, rounds: int, say: Callable[[str], None]
+) -> dict[str, Series]:
+    """Run each contender once a round, so that slow and quick hours meet all of them.
+
+    A run that others disturbed is made again, once; the less disturbed one counts.
+
+    A server that compiles while it runs gets one run that does not count.
+
+    Returns: a series by each contender's label.
+    Raises: WrongAnswer, from `run`.
+    """
+    if server.gets_faster:
+        say(f"warming up: {contenders[0].label}")
+        run(contenders[0], server)
+    found = {each.label: Series(each, []) for each in contenders}
+    for number in range(1, rounds + 1):
+        for contender in contenders:
+            say(f"round {number} of {rounds}: {contender.label}")
+            found[contender.label].runs.append(_least_disturbed(contender, server, say))
+    return found
+
+
+def _least_disturbed(contender: Contender, server: Server, say: Callable[[str], None]) -> Run:
+    best = run(contender, server)
+    for _ in range(_REPEATS):
+        if not best.is_disturbed:
+            break
+        say(f"{contender.label} again: others used {best.foreign_share:.0%} of the machine")
+        again = run(contender, server)
+        best = min(best, again, key=lambda each: each.foreign_share)
+    return best
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

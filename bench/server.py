@@ -1,0 +1,201 @@
+"""The servers: the mock cluster and Apache Kafka, and what they say has arrived."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+import kafka_admin
+from kafka_cluster import KafkaCluster
+from kept_process import KeptProcess
+from mock_cluster import MockCluster
+
+_TIMEOUT_S = 20.0
+
+
+class Server(contextlib.AbstractContextManager["Server"], Protocol):
+    """A server that runs while its `with` lasts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def gets_faster(self) -> bool:
+        """It has a compiler at work, and the first run finds it slow."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def pids(self) -> list[int]: ...
+
+    def new_topic(self) -> str:
+        """A fresh topic."""
+
+    def drop_topic(self, topic: str) -> None:
+        """It is no longer needed."""
+
+
+class MockServer:
+    """confluent-kafka's mock cluster in a process of its own, one broker."""
+
+    name = "confluent-kafka's mock cluster, 1 broker, own process"
+    gets_faster = False
+
+    def __init__(self) -> None:
+        self._cluster = MockCluster()
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._cluster.pid]
+
+    def new_topic(self) -> str:
+        # It comes into being when it is asked for; a partition keeps its last 5 MB only.
+        topic = f"bench-{next(self._numbers)}"
+        kafka_admin.connected(self.bootstrap_servers).list_topics(topic, timeout=_TIMEOUT_S)
+        return topic
+
+    def drop_topic(self, topic: str) -> None:
+        pass
+
+
+class KafkaServer:
+    """Apache Kafka, one node, each run in a topic of one partition."""
+
+    name = "Apache Kafka, 1 node, -Xmx1g, topics of 1 partition"
+    gets_faster = True
+
+    def __init__(self) -> None:
+        self._cluster = KafkaCluster(jit="full", heap="1g")
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._cluster.pid(node) for node in self._cluster.node_ids]
+
+    def new_topic(self) -> str:
+        topic = f"bench-{next(self._numbers)}"
+        self._cluster.create_topic(topic, config={"file.delete.delay.ms": "0"})
+        return topic
+
+    def drop_topic(self, topic: str) -> None:
+        # A dozen runs leave gigabytes otherwise.
+        # The client must live until it has its answer.
+        admin = kafka_admin.connected(self.bootstrap_servers)
+        admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+
+
+class BrokerServer:
+    """Our own broker in a process of its own.
+
+    Args:
+        kind: "discard", "memory" or "disk": what becomes of the records.
+    """
+
+    gets_faster = False
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._numbers = itertools.count(1)
+        self._stack = contextlib.ExitStack()
+        self.name = f"fastprod broker, {kind}, full validation, own process, topics of 1 partition"
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="fastprod-bench-"))
+            )
+            options = {
+                "discard": ("--discard",),
+                "memory": (),
+                "disk": ("--data-dir", str(folder / "data")),
+            }
+            command = (sys.executable, "-m", "fastprod", "broker", "--port", "0")
+            self._process = KeptProcess(
+                "fastprod broker", (*command, *options[self._kind]), folder / "log", folder=folder
+            )
+            stack.callback(self._process.stop)
+            found = self._process.wait_for_output(r"listening on ([^;\s]+);", _TIMEOUT_S)
+            self._servers = found[1]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._servers
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._process.pid]
+
+    def new_topic(self) -> str:
+        topic = f"bench-{next(self._numbers)}"
+        kafka_admin.create_topic(self.bootstrap_servers, topic, 1, 1, {"file.delete.delay.ms": "0"})
+        return topic
+
+    def drop_topic(self, topic: str) -> None:
+        # The client must live until it has its answer.
+        admin = kafka_admin.connected(self.bootstrap_servers)
+        admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+
+
+def end_offset(bootstrap_servers: str, topic: str) -> int:
+    """Records in all partitions of the topic, as its brokers say."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "bench", "log_level": 0}
+    )
+    with contextlib.closing(consumer):
+        found = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+        ends = [
+            consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=_TIMEOUT_S)[1]
+            for index in found.partitions
+        ]
+    return sum(ends)

@@ -1,0 +1,97 @@
+"""Workload: what one client is to do in one run, the same for every client."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Self
+
+VALUE_COUNT = 1000
+"""Different values in a run; record counts are multiples of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One run of one client.
+
+    Args:
+        way: "send" (one call a record, futures dropped), "bulk" (many records a call) or "latency"
+            (one record at a time, each awaited).
+        record_count: records that are timed; a multiple of VALUE_COUNT.
+        values: "text-<bytes>" or "json-lines".
+        linger_ms: None leaves it to the client's default; so with the next three.
+        batch_bytes: size of a batch at most.
+        idempotence: exactly-once writes.
+        buffer_bytes: what may be queued at most; librdkafka's limit is a count, see its peer.
+        codec: of the batches.
+        callbacks: every record has a delivery callback.
+        bulk_records: records a call when `way` is "bulk".
+        columns: what they are then: "lists", "arrow" or "arrow-keys", the last with a key each.
+        spins: a second thread of the client's process runs pure Python meanwhile.
+        bootstrap_servers: filled in when the run starts; so the topic.
+        topic: made for this run.
+    """
+
+    way: str
+    record_count: int
+    values: str = "text-100"
+    linger_ms: int | None = None
+    batch_bytes: int | None = None
+    idempotence: bool | None = None
+    buffer_bytes: int | None = None
+    codec: str = "none"
+    callbacks: bool = False
+    bulk_records: int = 0
+    columns: str = "lists"
+    spins: bool = False
+    bootstrap_servers: str = ""
+    topic: str = ""
+
+    def with_count(self, record_count: int) -> Self:
+        """The same with another number of records."""
+        return dataclasses.replace(self, record_count=record_count)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+    @property
+    def round_count(self) -> int:
+        """How often the values are gone through.
+
+        Raises:
+            ValueError: `record_count` is no multiple of VALUE_COUNT.
+        """
+        rounds, rest = divmod(self.record_count, VALUE_COUNT)
+        if rest:
+            raise ValueError(f"{self.record_count} records: not a multiple of {VALUE_COUNT}")
+        return rounds
+
+    def settings_text(self) -> str:
+        """The settings in one line, for the report."""
+        parts = [
+            f"linger {_or_default(self.linger_ms, ' ms')}",
+            f"batch {_or_default(self.batch_bytes, ' B')}",
+            "acks=all",
+            f"idempotence {_on_off(self.idempotence)}",
+        ]
+        if self.buffer_bytes is not None:
+            parts.append(f"buffer {self.buffer_bytes:,} B")
+        if self.codec != "none":
+            parts.append(self.codec)
+        if self.callbacks:
+            parts.append("a callback each")
+        if self.way == "bulk":
+            parts.append(f"{self.bulk_records:,} a call as {self.columns}")
+        return f"{self.record_count:,} x {self.values}; " + ", ".join(parts)
+
+
+def _or_default(value: int | None, unit: str) -> str:
+    return "default" if value is None else f"{value:,}{unit}"
+
+
+def _on_off(flag: bool | None) -> str:
+    return {None: "default", True: "on", False: "off"}[flag]

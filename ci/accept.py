@@ -1,0 +1,296 @@
+"""The long acceptance runs, one step after the other; a step that passed is not repeated.
+
+Each step has a log of its own, logs/accept-<step>.log. What passed is kept in logs/accept.json
+together with a fingerprint of the sources: with other sources everything is due again.
+Exit code 1: a step failed, or was not run because it cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import checkout
+
+LOGS = "logs"
+STATE = "accept.json"
+SOURCE_FOLDERS = ("bench", "ci", "fastprod", "tests")
+FULL_SIZE = {"FASTPROD_SCALE": "100"}
+TAIL_LINES = 15
+# The tests have time limits of their own; a long one is no reason for a dump of all threads.
+NO_DUMP = ("-o", "faulthandler_timeout=0")
+STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One long check.
+
+    Attributes:
+        name: of the step and its log.
+        what: what it proves, in a line.
+        command: program and arguments, run in the checkout's root.
+        limit_s: killed after so long.
+        env: added to the environment.
+    """
+
+    name: str
+    what: str
+    command: tuple[str, ...]
+    limit_s: float
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
+    """A step that is a test at its full size; what the test prints is in the log."""
+    command = (sys.executable, "-m", "pytest", "-q", "-s", *NO_DUMP, *arguments)
+    return Step(name, what, command, limit_s, FULL_SIZE)
+
+
+def spark_steps() -> list[Step]:
+    """Those of the Spark sink."""
+    return [
+        pytest_step(
+            "spark-kills",
+            "30 writes by Spark with workers, executors, drivers and Kafka's nodes killed",
+            7_200,
+            *("tests/spark/test_kills.py", "-m", "long"),
+        ),
+        pytest_step(
+            "spark-big-write",
+            "100,000,000 rows by Spark, 10 GB, in bounded memory",
+            3_600,
+            *("tests/spark/test_big_job.py", "-m", "long", "-k", "memory"),
+        ),
+        pytest_step(
+            "spark-load",
+            "5,000,000 rows by spark-load, interrupted 12 times and run again",
+            3_600,
+            *("tests/spark/test_big_job.py", "-m", "long", "-k", "interrupted"),
+        ),
+        pytest_step(
+            "spark-cluster",
+            "spark-load on a standalone cluster of Spark's, master and two workers",
+            900,
+            "tests/spark/test_standalone.py",
+        ),
+    ]
+
+
+def steps() -> list[Step]:
+    """Every step, in order."""
+    million = "tests/interop/test_million.py"
+    return [
+        pytest_step(
+            "million-full",
+            "1,000,000 records, defaults, 3 nodes, read back by two clients",
+            2_700,
+            *(million, "-k", "a_million"),
+        ),
+        pytest_step(
+            "codecs-full",
+            "200,000 records with each codec, read back by two clients",
+            3_600,
+            *(million, "-k", "compressed"),
+        ),
+        pytest_step(
+            "chaos-100s",
+            "20,000 records/s for 100 s, five leaders killed",
+            1_500,
+            "tests/interop/test_chaos.py",
+        ),
+        pytest_step(
+            "partitions-5000",
+            "5,000 open partitions within the default buffer_memory",
+            900,
+            *("tests/interop/test_topics.py", "-k", "thousands"),
+        ),
+        pytest_step(
+            "soak",
+            "5,000 records/s for 10 min, nodes restarted in turn, memory flat",
+            1_500,
+            "tests/interop/test_soak.py",
+        ),
+        pytest_step(
+            "broker-million",
+            "1,000,000 records, each codec, and kill -9, on our own broker",
+            2_700,
+            "tests/interop/test_broker_million.py",
+        ),
+        pytest_step(
+            "broker-kill",
+            "our broker's log killed 100 times in the middle of writes",
+            1_200,
+            "tests/faults/test_broker_log_kill.py",
+        ),
+        *spark_steps(),
+        Step(
+            "peers", "the benchmarks, against rivals and limits", ("bench/run", "--accept"), 7_200
+        ),
+        Step(
+            "spark-peers",
+            "our Spark sink beside Spark's own, against the limits",
+            ("bench/spark_run",),
+            10_800,
+        ),
+    ]
+
+
+def fingerprint(root: Path) -> str:
+    """A hash of every file that the steps build on."""
+    found = hashlib.sha256()
+    for path in checkout.files(root):
+        name = path.relative_to(root)
+        if name.parts[0] in SOURCE_FOLDERS or len(name.parts) == 1:
+            if name.suffix == ".md":
+                continue
+            found.update(f"{name}\0".encode())
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:16]
+
+
+class State:
+    """What was run, by step: in a file, so that an interrupted run goes on where it was.
+
+    Args:
+        path: the file; made by the first `note`.
+        sources: fingerprint; results of other sources do not count.
+    """
+
+    def __init__(self, path: Path, sources: str) -> None:
+        self._path = path
+        self._sources = sources
+        self._results: dict[str, Any] = {}
+        if path.exists():
+            self._results = json.loads(path.read_text())
+
+    def passed(self, step: str) -> bool:
+        """Whether the step has passed with these sources."""
+        found = self._results.get(step, {})
+        return bool(found.get("passed")) and found["sources"] == self._sources
+
+    def seconds(self, step: str) -> float:
+        """How long the step's last run took."""
+        return float(self._results[step]["seconds"])
+
+    def note(self, step: str, passed: bool, seconds: float) -> None:
+        """Keep a result."""
+        self._results[step] = {
+            "sources": self._sources,
+            "passed": passed,
+            "seconds": round(seconds, 1),
+            "ended": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
+        part = self._path.with_suffix(".part")
+        part.write_text(json.dumps(self._results, indent=2) + "\n")
+        part.replace(self._path)
+
+
+def run(step: Step, root: Path, log_path: Path) -> str:
+    """Run one step to its end; "" if it passed, else why not."""
+    if step.command[0] != sys.executable and not (root / step.command[0]).exists():
+        return f"{step.command[0]} does not exist"
+    environment = {**os.environ, "PYTHON": sys.executable, **step.env}
+    with log_path.open("wb") as log:
+        child = subprocess.Popen(
+            step.command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = child.wait(step.limit_s)
+        except subprocess.TimeoutExpired:
+            _stop(child)
+            return f"not done after {step.limit_s:,.0f} s"
+        except BaseException:
+            _stop(child)
+            raise
+    return "" if code == 0 else f"exit code {code}"
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Let the tests clean up, then end the whole group."""
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        child.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def tail(log_path: Path, line_count: int) -> list[str]:
+    """The last lines of a log."""
+    if not log_path.exists():
+        return []
+    return log_path.read_text(errors="replace").splitlines()[-line_count:]
+
+
+def run_all(chosen: Sequence[Step], root: Path, *, again: bool = False) -> int:
+    """Run what is due; print a summary; return the exit code."""
+    logs = root / LOGS
+    logs.mkdir(exist_ok=True)
+    state = State(logs / STATE, fingerprint(root))
+    failures: dict[str, str] = {}
+    for step in chosen:
+        log_path = logs / f"accept-{step.name}.log"
+        if state.passed(step.name) and not again:
+            print(f"{step.name}: passed before with these sources", flush=True)
+            continue
+        print(f"{step.name}: {step.what}; log: {log_path.relative_to(root)}", flush=True)
+        began_s = time.monotonic()
+        reason = run(step, root, log_path)
+        seconds = time.monotonic() - began_s
+        state.note(step.name, not reason, seconds)
+        if reason:
+            failures[step.name] = reason
+            print("\n".join(tail(log_path, TAIL_LINES)))
+        print(f"{step.name}: {reason or 'passed'}, {seconds:,.1f} s", flush=True)
+    print("\nstep                 result   seconds  the log's last line")
+    for step in chosen:
+        last = tail(logs / f"accept-{step.name}.log", 1)
+        result = "FAILED" if step.name in failures else "passed"
+        print(
+            f"{step.name:20} {result:8} {state.seconds(step.name):7,.1f}  "
+            f"{failures.get(step.name) or ''.join(last)}"
+        )
+    return 1 if failures else 0
+
+
+def main(argv: list[str]) -> int:
+    """Parse the command line and run; return the exit code."""
+    every = steps()
+    parser = argparse.ArgumentParser(prog="ci/accept.py", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="print the steps and end")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="STEP",
+        choices=[step.name for step in every],
+        help="run this step; may be given several times",
+    )
+    parser.add_argument("--again", action="store_true", help="repeat what has passed, too")
+    given = parser.parse_args(argv)
+    chosen = [step for step in every if given.only is None or step.name in given.only]
+    if given.list:
+        for step in chosen:
+            print(f"{step.name:20} {step.what}")
+        return 0
+    return run_all(chosen, checkout.ROOT, again=given.again)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

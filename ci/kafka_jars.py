@@ -1,0 +1,177 @@
+"""Apache Kafka's jars: resolved once with Maven into a cache outside the tree."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.0"
+SCALA_VERSION = "2.13"
+# The version of log4j-core that this Kafka brings along; without the binding nothing is logged.
+LOG4J_VERSION = "2.25.4"
+MAVEN_TIMEOUT_S = 600
+FORMAT_TIMEOUT_S = 60
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>org.fastprod</groupId><artifactId>kafka-for-tests</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_{SCALA_VERSION}</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId>
+      <artifactId>log4j-slf4j-impl</artifactId><version>{LOG4J_VERSION}</version></dependency>
+  </dependencies>
+</project>
+"""
+_FORMAT_PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:9
+listeners=PLAINTEXT://127.0.0.1:10,CONTROLLER://127.0.0.1:9
+controller.listener.names=CONTROLLER
+log.dirs={folder}
+"""
+
+
+class KafkaUnavailable(RuntimeError):
+    """Kafka cannot be had here; the text says what to install or run."""
+
+
+def program(name: str) -> str:
+    """Path of `java` or `mvn`; JAVA_HOME is looked at first for java.
+
+    Raises: KafkaUnavailable when it is not installed.
+    """
+    if name == "java" and "JAVA_HOME" in os.environ:
+        java = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+        if java.exists():
+            return str(java)
+    found = shutil.which(name)
+    if found is None:
+        packages = {"java": "default-jre-headless (Java 17 or later)", "mvn": "maven"}
+        raise KafkaUnavailable(
+            f"{name} is not on PATH, and Apache Kafka needs it; "
+            f"on Debian: apt-get install {packages[name]}"
+        )
+    return found
+
+
+def cache_folder() -> Path:
+    """Where this version of Kafka is kept: FASTPROD_CACHE, else ~/.cache/fastprod."""
+    root = os.environ.get("FASTPROD_CACHE") or "~/.cache/fastprod"
+    return Path(root).expanduser() / f"kafka-{KAFKA_VERSION}"
+
+
+def jars() -> Path:
+    """Folder of the resolved jars.
+
+    Raises: KafkaUnavailable when `ci/kafka resolve` has not been run.
+    """
+    folder = cache_folder()
+    if not folder.is_dir():
+        raise KafkaUnavailable(f"Apache Kafka {KAFKA_VERSION} is not here: run ci/kafka resolve")
+    return folder / "jars"
+
+
+def bootstrap_checkpoint() -> Path:
+    """The feature levels that formatting writes; the same for every node and cluster."""
+    return jars().parent / "format" / "bootstrap.checkpoint"
+
+
+def run_class(
+    class_name: str, *args: str, timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a class of Kafka to its end in a JVM of its own; the caller looks at the exit code."""
+    class_path = str((folder or jars()) / "*")
+    command = [program("java"), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"]
+    return subprocess.run(
+        [*command, "-Dlog4j2.level=ERROR", "-cp", class_path, class_name, *args],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def new_kafka_id() -> str:
+    """A random id as Kafka writes it: 16 bytes in 22 URL-safe base64 digits, no leading dash."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith(
+        "-"
+    ):
+        pass
+    return text
+
+
+def resolve() -> Path:
+    """Fetch the jars unless they are there; return the cache folder.
+
+    Atomic: everything is made in a folder beside, which is then renamed, so that a killed run
+    leaves no half cache and two runs at once do no harm.
+
+    Raises: KafkaUnavailable with what to do.
+    Blocks: for the download, up to 10 minutes.
+    """
+    folder = cache_folder()
+    if folder.is_dir():
+        return folder
+    maven = program("mvn")
+    program("java")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        _copy_jars(maven, part)
+        _format(part)
+        part.chmod(0o755)
+        try:
+            part.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _copy_jars(maven: str, part: Path) -> None:
+    pom = part / "pom.xml"
+    pom.write_text(_POM)
+    done = subprocess.run(
+        [
+            *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
+            f"-DoutputDirectory={part / 'jars'}",
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=MAVEN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0 or not (part / "jars" / f"kafka-clients-{KAFKA_VERSION}.jar").exists():
+        raise KafkaUnavailable(
+            f"Maven could not resolve Apache Kafka {KAFKA_VERSION} (exit code {done.returncode}); "
+            f"check the network and Maven's settings.xml:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
+
+
+def _format(part: Path) -> None:
+    """Format one throw-away node: its checkpoint serves every node and saves a JVM each time."""
+    properties = part / "format.properties"
+    properties.write_text(_FORMAT_PROPERTIES.format(folder=part / "format"))
+    done = run_class(
+        "kafka.tools.StorageTool",
+        *("format", "-t", new_kafka_id(), "-c", str(properties)),
+        timeout_s=FORMAT_TIMEOUT_S,
+        folder=part / "jars",
+    )
+    if done.returncode != 0 or not (part / "format" / "bootstrap.checkpoint").exists():
+        raise KafkaUnavailable(
+            f"Kafka's StorageTool failed (exit code {done.returncode}); "
+            f"is this Java 17 or later?\n{(done.stdout + done.stderr)[-3000:]}"
+        )

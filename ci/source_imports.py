@@ -1,0 +1,70 @@
+"""Which modules a Python or Cython source imports or cimports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_TRIPLE_QUOTED = re.compile(r'("""|\'\'\')(?:\\.|(?!\1).)*\1', re.DOTALL)
+_COMMENT = re.compile(r"#[^\n]*")
+_FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(.+)$")
+_IMPORT = re.compile(r"^\s*c?import\s+(.+)$")
+_FROM_PARENTHESISED = re.compile(r"^(\s*from\s+[\w.]+\s+c?import\s*)\(([^()]*)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Import:
+    """`from module import names` when there are names, else `import module`.
+
+    The module of a relative import starts with its dots.
+    """
+
+    line: int
+    module: str
+    names: tuple[str, ...]
+
+
+def imports(path: Path) -> list[Import]:
+    """All imports in a file, wherever they stand; `cimport` counts."""
+    text = path.read_text()
+    if path.suffix in (".py", ".pyi"):
+        return _of_python(text, str(path))
+    return _of_cython(text)
+
+
+def _of_python(text: str, name: str) -> list[Import]:
+    found = []
+    for node in ast.walk(ast.parse(text, name)):
+        if isinstance(node, ast.Import):
+            found += [Import(node.lineno, each.name, ()) for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found.append(Import(node.lineno, module, tuple(each.name for each in node.names)))
+    return found
+
+
+def blank_strings(text: str) -> str:
+    """The text with each triple-quoted string replaced by as many empty lines."""
+    return _TRIPLE_QUOTED.sub(lambda found: "\n" * found.group().count("\n"), text)
+
+
+def _of_cython(text: str) -> list[Import]:
+    plain = _COMMENT.sub("", blank_strings(text))
+    # A parenthesised list of names becomes one line; the lines after it keep their numbers.
+    plain = _FROM_PARENTHESISED.sub(
+        lambda found: f"{found[1]} {' '.join(found[2].split())}" + "\n" * found.group().count("\n"),
+        plain,
+    )
+    found = []
+    for number, line in enumerate(plain.splitlines(), 1):
+        if match := _FROM.match(line):
+            found.append(Import(number, match[1], tuple(_names(match[2]))))
+        elif match := _IMPORT.match(line):
+            found += [Import(number, name, ()) for name in _names(match[1])]
+    return found
+
+
+def _names(text: str) -> list[str]:
+    return [part.split()[0] for part in text.strip(" ();").split(",") if part.strip()]

@@ -1,0 +1,34 @@
+"""fastprod: the Kafka producer for Python services where latency and throughput matter."""
+
+from fastprod._core.future import RecordFuture
+from fastprod.config import ProducerConfig
+from fastprod.interceptors import ProducerInterceptor
+from fastprod.metrics_reporter import MetricsReporter
+from fastprod.partitioner import Partitioner, RoundRobinPartitioner
+from fastprod.producer import KafkaProducer
+from fastprod.records import (
+    Headers,
+    Node,
+    PartitionInfo,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+)
+from fastprod.version import VERSION as __version__
+
+__all__ = [
+    "Headers",
+    "KafkaProducer",
+    "MetricsReporter",
+    "Node",
+    "PartitionInfo",
+    "Partitioner",
+    "ProducerConfig",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "RecordFuture",
+    "RecordMetadata",
+    "RoundRobinPartitioner",
+    "TopicPartition",
+    "__version__",
+]

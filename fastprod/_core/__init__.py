@@ -1,0 +1,1 @@
+"""The engine: Cython modules that run without the GIL."""

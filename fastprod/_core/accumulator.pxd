@@ -1,0 +1,132 @@
+"""RecordAccumulator: per-partition queues of batches, filled by callers (contract D.1, D.2)."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from fastprod._core.buffer_pool cimport BufferPool, Slab
+from fastprod._core.counters cimport Histogram
+from fastprod._core.delivery cimport Incomplete, Result
+from fastprod._core.partitioner cimport StickyPartitioner
+from fastprod._core.record_batch cimport ProducerBatch, Record
+from fastprod._core.status cimport FpStatus
+from fastprod._core.sync cimport WakeUp, fp_mutex
+
+cdef enum:
+    NO_SLOT = -1            # no leader known
+    ANY_PARTITION = -1      # the built-in partitioner decides
+
+cdef enum:
+    CLOSED = 1              # takes nothing more, what it has is to go
+    CLOSED_AND_DISCARDS = 2     # takes nothing more, what it has is thrown away
+
+cdef struct Partition:
+    # OWNER    its Topic.   FREED BY topic_free, with the accumulator.
+    Topic* topic
+    int32_t index
+    int32_t leader_slot             # atomic: node slot of the leader, or NO_SLOT
+    int32_t leader_epoch            # I/O thread
+    # guarded by `lock`
+    fp_mutex lock
+    ProducerBatch* head
+    ProducerBatch* tail
+    int32_t queue_count             # batches in the queue; read without the lock as a hint
+    bint is_active                  # known to the I/O thread, or on its way on the stack
+    Partition* next_active          # stack link
+    # I/O thread only
+    int32_t home_slot               # node whose active list holds it
+    bint is_listed
+    bint muted                      # guarantee-order: a request is under way (F.3.5)
+    int32_t outstanding             # requests under way with a batch of this partition
+    int64_t producer_id
+    int16_t producer_epoch
+    int32_t next_sequence
+    int64_t next_number             # of batches that got a sequence
+    int64_t last_acked_sequence     # -1: none
+    int64_t last_acked_offset       # -1: none
+    ProducerBatch* flight_first     # drained and not complete, in sequence order
+    ProducerBatch* flight_last
+    int32_t flight_count
+    bint has_unresolved             # F.5.7
+    bint needs_bump                 # F.5.9, done when nothing is outstanding
+
+cdef struct Topic:
+    # OWNER    the Accumulator.
+    # THREADS  `name`, `limit` constants; `partitions`: grown under `lock`, published atomically,
+    #          old arrays kept until the end; the rest as said.
+    char* name                      # owned, NUL-terminated
+    int32_t name_size
+    uint8_t id[16]                  # I/O thread; zero: unknown
+    bint has_id
+    fp_mutex lock
+    Partition** partitions          # atomic pointer
+    int32_t partition_count         # atomic; what metadata says, 0: unknown
+    int32_t made_count              # of `partitions`; more if the topic was made anew with fewer
+    Partition*** retired            # owned; arrays that readers may still look at
+    int32_t retired_count
+    StickyPartitioner sticky
+    int64_t last_used_ns            # relaxed atomic: last batch made
+    int32_t ratio_milli             # compression estimate times 1000 (E.7.5)
+    int64_t load_at_ns              # I/O thread: when the load table was last made
+    bint is_loaded                  # I/O thread: on the list of topics to look at
+    int64_t record_total            # counters: I/O thread writes
+    int64_t byte_total
+    int64_t error_total
+    int64_t retry_total
+    int64_t batch_total
+    int64_t ratio_millionths        # sum over the batches of their compression ratio
+    Histogram ack_time              # of records: their batch's creation-to-acknowledgement
+    Topic* next
+
+cdef struct Accumulator:
+    # OWNER the engine.
+    BufferPool pool
+    Incomplete incomplete
+    WakeUp wake_up                  # wakes the I/O thread if it sleeps
+    void* wake_argument
+    uint32_t batch_bytes            # batch.size
+    uint32_t record_bytes_cap       # uncompressed bytes a compressed batch may gather
+    uint16_t codec
+    int32_t closed                  # atomic
+    int32_t flushing                # atomic: flushes under way
+    int32_t kicks                   # atomic: +1 whenever there may be something to do
+    void* active_stack              # atomic Partition*: newly active partitions
+    fp_mutex topics_lock
+    Topic* topics
+    int64_t sticky_bytes
+    uint64_t seed
+    bint use_sticky_table           # partitioner.adaptive.partitioning.enable
+
+cdef struct Appended:
+    # What an append did, for its caller.
+    Result* known                   # in: a result the caller has a reference to already, or NULL
+    Result* result                  # one reference, the caller's, unless it is `known`
+    uint32_t index
+    uint32_t grew_bytes             # what the batch's estimate grew by (C.5.2)
+    int32_t partition
+    size_t need_bytes               # FP_EXHAUSTED: what to wait for
+
+cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nogil
+cdef void accumulator_destroy(Accumulator* a) noexcept nogil
+cdef Topic* accumulator_topic(Accumulator* a, const char* name, int32_t size) noexcept nogil
+# Set the number of partitions; those that are too many are no longer chosen, and stay for the
+# records that they hold. -1: out of memory.
+cdef int topic_set_partition_count(Topic* topic, int32_t count) noexcept nogil
+
+# Append one record. `extra`: slabs that the caller waited for, taken over in any case (the rest
+# returns to the pool). `future`: an owned PyObject reference to attach for callbacks, or NULL; on
+# any status but FP_OK it stays the caller's.
+# FP_OK; FP_EXHAUSTED: wait for out.need_bytes and call again; FP_TOO_LARGE; FP_CLOSED; FP_NOMEM.
+# Never blocks but on the partition's lock. THREADS any.
+cdef FpStatus accumulator_append(
+    Accumulator* a, Topic* topic, int32_t partition, const Record* record, Slab* extra,
+    void* future, Appended* out) noexcept nogil
+
+# Take nothing more: later appends are FP_CLOSED, and those under way have ended on return, so that
+# an I/O thread which is told to stop after this finds everything. THREADS any.
+cdef void accumulator_close(Accumulator* a, bint discards) noexcept nogil
+
+# There may be something to do: wake the I/O thread if it sleeps. THREADS any.
+cdef void accumulator_kick(Accumulator* a) noexcept nogil
+
+cdef int64_t batch_estimate(Accumulator* a, ProducerBatch* batch) noexcept nogil
+cdef bint batch_is_full(Accumulator* a, ProducerBatch* batch) noexcept nogil
+# A batch's observed compression ratio (E.7.5).
+cdef void topic_observe_ratio(Topic* topic, int64_t compressed, int64_t plain) noexcept nogil

@@ -1,0 +1,73 @@
+"""What Python sees of `buffer_pool`; the pool itself is native (see buffer_pool.pxd)."""
+
+from typing import final
+
+@final
+class PoolForTest:
+    """A pool behind Python handles, for tests: chains and waiters are named by small integers.
+
+    Threads: any. `take` with a time-out blocks without the GIL; nothing else blocks.
+    """
+
+    def __init__(self, total_bytes: int) -> None:
+        """Reserve `total_bytes`, rounded down to whole slabs of 4 KiB.
+
+        Raises:
+            MemoryError: the machine refuses the reservation.
+        """
+    def take(
+        self, need_bytes: int, prefer_big: bool = False, timeout_ms: float = 0.0
+    ) -> int | None:
+        """Take a chain with room for `need_bytes`.
+
+        Args:
+            need_bytes: bytes of room.
+            prefer_big: take 32 KiB slabs where there are any.
+            timeout_ms: how long to wait in line; 0: not at all.
+
+        Returns:
+            The chain's handle, or None when the pool was exhausted for that long.
+
+        Raises:
+            ValueError: more than the pool has.
+            OSError: the pool is closed, or was while waiting.
+        """
+    def queue(self, need_bytes: int) -> tuple[int, None] | tuple[None, int]:
+        """Take a chain, or get in line without waiting: (chain, None) or (None, waiter)."""
+    def look(self, waiter: int) -> int | None:
+        """Return the waiter's chain, which ends the waiter; None: it is still in line.
+
+        Raises:
+            OSError: the pool was closed meanwhile; the waiter is gone.
+        """
+    def cancel(self, waiter: int, timed_out: bool = False) -> int | None:
+        """Leave the line; the chain if it had arrived already. Raises as `look`."""
+    def give(self, handle: int, keep: bool = False) -> None:
+        """Give a chain back; `keep` leaves the handle in place, to do wrong with it."""
+    def take_heap(self, size: int) -> int:
+        """Make a chain of one slab outside the arena."""
+    def spans(self, handle: int) -> list[tuple[int, int]]:
+        """Return (address, bytes) of each slab in the chain."""
+    def fill(self, handle: int, byte: int) -> None:
+        """Write `byte` all over the chain."""
+    def is_filled(self, handle: int, byte: int) -> bool:
+        """Tell whether the chain holds nothing but `byte`."""
+    def close(self) -> None: ...
+    @property
+    def arena_address(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def free_bytes(self) -> int: ...
+    @property
+    def heap_bytes(self) -> int:
+        """Bytes now out in heap slabs."""
+    @property
+    def waiting(self) -> int:
+        """Waiters in line."""
+    @property
+    def wait_ns_total(self) -> int:
+        """Nanoseconds spent waiting by everybody so far (D.3.9)."""
+    @property
+    def exhausted_total(self) -> int:
+        """Waits that ended by their time-out."""

@@ -1,0 +1,525 @@
+"""Bodies of `BufferPool`; the contract is in buffer_pool.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport abort, calloc, free, malloc
+from libc.string cimport memset
+
+from fastprod._core.status cimport (
+    FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TOO_LARGE, FpStatus, check,
+)
+from fastprod._core.sync cimport (
+    fp_add_i32, fp_add_i64, fp_cond_destroy, fp_cond_init, fp_cond_signal, fp_cond_wait_until,
+    fp_load_i32, fp_load_i64, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock,
+    fp_now_ns,
+)
+
+cdef extern from "sys/mman.h" nogil:
+    enum:
+        PROT_READ
+        PROT_WRITE
+        MAP_PRIVATE
+        MAP_ANONYMOUS
+        MAP_NORESERVE
+    void* MAP_FAILED
+    void* mmap(void* address, size_t length, int protection, int flags, int fd, long offset)
+    int munmap(void* address, size_t length)
+
+
+cdef FpStatus pool_init(BufferPool* pool, size_t total_bytes) noexcept nogil:
+    memset(pool, 0, sizeof(BufferPool))
+    fp_mutex_init(&pool.lock)
+    pool.block_count = <uint32_t>(total_bytes // BIG_BYTES)
+    pool.tail_count = <uint32_t>((total_bytes % BIG_BYTES) // SMALL_BYTES)
+    pool.total_bytes = <size_t>pool.block_count * BIG_BYTES + <size_t>pool.tail_count * SMALL_BYTES
+    pool.arena_bytes = pool.total_bytes
+    pool.free_bytes = pool.total_bytes
+    if pool.total_bytes == 0:
+        return FP_OK
+    # Without MAP_NORESERVE a machine with less memory than this refuses what is never touched.
+    pool.arena = <uint8_t*>mmap(
+        NULL, pool.arena_bytes, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    if <void*>pool.arena == MAP_FAILED:
+        pool.arena = NULL
+        return FP_NOMEM
+    pool.big = <Slab*>calloc(pool.block_count + 1, sizeof(Slab))
+    pool.small = <Slab*>calloc(
+        <size_t>pool.block_count * SMALLS_PER_BLOCK + pool.tail_count + 1, sizeof(Slab))
+    pool.smalls_out = <uint8_t*>calloc(pool.block_count + 1, 1)
+    pool.is_split = <uint8_t*>calloc(pool.block_count + 1, 1)
+    if not (pool.big and pool.small and pool.smalls_out and pool.is_split):
+        return FP_NOMEM
+    _add_tail(pool)
+    return FP_OK
+
+
+cdef void _add_tail(BufferPool* pool) noexcept nogil:
+    """Put the small slabs behind the last whole block on the free list; they never merge."""
+    cdef uint32_t i
+    cdef Slab* slab
+    cdef size_t first = <size_t>pool.block_count * SMALLS_PER_BLOCK
+    for i in range(pool.tail_count):
+        slab = &pool.small[first + i]
+        slab.base = pool.arena + (first + i) * SMALL_BYTES
+        slab.size = SMALL_BYTES
+        slab.kind = SLAB_SMALL
+        slab.block = pool.block_count
+        _push_small(pool, slab)
+
+
+cdef void pool_destroy(BufferPool* pool) noexcept nogil:
+    if pool.arena != NULL:
+        munmap(pool.arena, pool.arena_bytes)
+    free(pool.big)
+    free(pool.small)
+    free(pool.smalls_out)
+    free(pool.is_split)
+    pool.arena = NULL
+    pool.big = NULL
+    pool.small = NULL
+    pool.smalls_out = NULL
+    pool.is_split = NULL
+    fp_mutex_destroy(&pool.lock)
+
+
+cdef void _push_small(BufferPool* pool, Slab* slab) noexcept nogil:
+    slab.prev = NULL
+    slab.next = pool.free_small
+    if pool.free_small != NULL:
+        pool.free_small.prev = slab
+    pool.free_small = slab
+
+
+cdef void _unlink_small(BufferPool* pool, Slab* slab) noexcept nogil:
+    if slab.prev != NULL:
+        slab.prev.next = slab.next
+    else:
+        pool.free_small = slab.next
+    if slab.next != NULL:
+        slab.next.prev = slab.prev
+    slab.prev = NULL
+    slab.next = NULL
+
+
+cdef Slab* _pop_big(BufferPool* pool) noexcept nogil:
+    """A whole block, warm ones before fresh ones; NULL if none is whole."""
+    cdef Slab* slab = pool.free_big
+    if slab != NULL:
+        pool.free_big = slab.next
+    elif pool.fresh < pool.block_count:
+        slab = &pool.big[pool.fresh]
+        slab.base = pool.arena + <size_t>pool.fresh * BIG_BYTES
+        slab.size = BIG_BYTES
+        slab.kind = SLAB_BIG
+        slab.block = pool.fresh
+        pool.fresh += 1
+    else:
+        return NULL
+    slab.next = NULL
+    return slab
+
+
+cdef Slab* _pop_small(BufferPool* pool) noexcept nogil:
+    """A small slab, cutting up a block if none is there; NULL if the pool is empty."""
+    cdef Slab* slab = pool.free_small
+    cdef Slab* block
+    cdef uint32_t i
+    cdef Slab* piece
+    if slab == NULL:
+        block = _pop_big(pool)
+        if block == NULL:
+            return NULL
+        pool.is_split[block.block] = 1
+        for i in range(SMALLS_PER_BLOCK):
+            piece = &pool.small[<size_t>block.block * SMALLS_PER_BLOCK + i]
+            piece.base = block.base + i * SMALL_BYTES
+            piece.size = SMALL_BYTES
+            piece.kind = SLAB_SMALL
+            piece.block = block.block
+            _push_small(pool, piece)
+        slab = pool.free_small
+    _unlink_small(pool, slab)
+    if slab.block < pool.block_count:
+        pool.smalls_out[slab.block] += 1
+    return slab
+
+
+cdef Slab* _pop(BufferPool* pool, size_t need_bytes, bint prefer_big) noexcept nogil:
+    """One slab off the free lists, of the size that suits `need_bytes`; NULL if none is left."""
+    cdef Slab* slab = NULL
+    if prefer_big or need_bytes > SMALL_BYTES:
+        slab = _pop_big(pool)
+    if slab == NULL:
+        slab = _pop_small(pool)
+    if slab != NULL:
+        pool.free_bytes -= slab.size
+        slab.used = 0
+        slab.is_out = 1
+        slab.next = NULL
+    return slab
+
+
+cdef size_t _gather(
+    BufferPool* pool, size_t need_bytes, bint prefer_big, Slab** chain
+) noexcept nogil:
+    """Move slabs onto the tail of `chain` until `need_bytes` are there; returns what is missing."""
+    cdef Slab** tail = chain
+    cdef Slab* slab
+    while tail[0] != NULL:
+        tail = &tail[0].next
+    while need_bytes > 0:
+        slab = _pop(pool, need_bytes, prefer_big)
+        if slab == NULL:
+            return need_bytes
+        tail[0] = slab
+        tail = &slab.next
+        need_bytes -= min(need_bytes, <size_t>slab.size)
+    return 0
+
+
+cdef FpStatus pool_take(
+    BufferPool* pool, size_t need_bytes, bint prefer_big, Slab** chain
+) noexcept nogil:
+    chain[0] = NULL
+    if need_bytes > pool.total_bytes:
+        return FP_TOO_LARGE
+    fp_mutex_lock(&pool.lock)
+    if pool.closed:
+        fp_mutex_unlock(&pool.lock)
+        return FP_CLOSED
+    if pool.first_waiter != NULL or pool.free_bytes < need_bytes:
+        fp_mutex_unlock(&pool.lock)
+        return FP_EXHAUSTED
+    _gather(pool, need_bytes, prefer_big, chain)
+    fp_mutex_unlock(&pool.lock)
+    return FP_OK
+
+
+cdef void _put(BufferPool* pool, Slab* slab) noexcept nogil:
+    """Put one slab on its free list; eight free small ones become a block again."""
+    cdef uint32_t i
+    cdef Slab* block
+    pool.free_bytes += slab.size
+    if slab.kind == SLAB_BIG:
+        slab.next = pool.free_big
+        pool.free_big = slab
+        return
+    _push_small(pool, slab)
+    if slab.block >= pool.block_count:
+        return
+    pool.smalls_out[slab.block] -= 1
+    if pool.smalls_out[slab.block] == 0:
+        for i in range(SMALLS_PER_BLOCK):
+            _unlink_small(pool, &pool.small[<size_t>slab.block * SMALLS_PER_BLOCK + i])
+        pool.is_split[slab.block] = 0
+        block = &pool.big[slab.block]
+        block.next = pool.free_big
+        pool.free_big = block
+
+
+cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil:
+    cdef Slab* slab
+    if chain == NULL:
+        return
+    fp_mutex_lock(&pool.lock)
+    while chain != NULL:
+        slab = chain
+        chain = slab.next
+        if not slab.is_out:
+            abort()     # handed out twice or given back twice: stop before records get mixed up
+        slab.is_out = 0
+        if slab.kind == SLAB_HEAP:
+            pool.heap_bytes -= slab.size
+            free(slab)
+        else:
+            _put(pool, slab)
+    _serve(pool)
+    fp_mutex_unlock(&pool.lock)
+
+
+cdef void _serve(BufferPool* pool) noexcept nogil:
+    """Free memory goes to the first in line only, until it has enough (D.3.3)."""
+    cdef Waiter* waiter
+    while pool.first_waiter != NULL:
+        waiter = pool.first_waiter
+        waiter.need_bytes = _gather(pool, waiter.need_bytes, False, &waiter.chain)
+        if waiter.need_bytes > 0:
+            return
+        _leave(pool, waiter)
+        fp_cond_signal(&waiter.cond)
+
+
+cdef void _leave(BufferPool* pool, Waiter* waiter) noexcept nogil:
+    cdef Waiter* before = NULL
+    cdef Waiter* at = pool.first_waiter
+    while at != waiter:
+        before = at
+        at = at.next
+    if before == NULL:
+        pool.first_waiter = waiter.next
+    else:
+        before.next = waiter.next
+    if pool.last_waiter == waiter:
+        pool.last_waiter = before
+    waiter.next = NULL
+    waiter.queued = False
+    fp_add_i32(&pool.waiting, -1)
+
+
+cdef FpStatus pool_queue(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, Slab** chain
+) noexcept nogil:
+    cdef FpStatus status = pool_take(pool, need_bytes, False, chain)
+    if status != FP_EXHAUSTED:
+        return status
+    memset(waiter, 0, sizeof(Waiter))
+    fp_cond_init(&waiter.cond)
+    waiter.need_bytes = need_bytes
+    waiter.want_bytes = need_bytes
+    fp_mutex_lock(&pool.lock)
+    if pool.closed:
+        fp_mutex_unlock(&pool.lock)
+        fp_cond_destroy(&waiter.cond)
+        return FP_CLOSED
+    waiter.queued = True
+    if pool.last_waiter == NULL:
+        pool.first_waiter = waiter
+    else:
+        pool.last_waiter.next = waiter
+    pool.last_waiter = waiter
+    fp_add_i32(&pool.waiting, 1)
+    _serve(pool)    # memory may have come back since pool_take looked
+    fp_mutex_unlock(&pool.lock)
+    return FP_BLOCKED
+
+
+cdef FpStatus _finish(Waiter* waiter, Slab** chain) noexcept nogil:
+    fp_cond_destroy(&waiter.cond)
+    if waiter.closed:
+        return FP_CLOSED
+    chain[0] = waiter.chain
+    waiter.chain = NULL
+    return FP_OK
+
+
+cdef FpStatus pool_wait(
+    BufferPool* pool, Waiter* waiter, int64_t deadline_ns, Slab** chain
+) noexcept nogil:
+    cdef int64_t began_ns = fp_now_ns()
+    cdef bint queued
+    fp_mutex_lock(&pool.lock)
+    while waiter.queued:
+        if fp_cond_wait_until(&waiter.cond, &pool.lock, deadline_ns):
+            break
+    queued = waiter.queued
+    fp_mutex_unlock(&pool.lock)
+    fp_add_i64(&pool.wait_ns_total, fp_now_ns() - began_ns)
+    if queued:
+        return FP_BLOCKED
+    return _finish(waiter, chain)
+
+
+cdef FpStatus pool_cancel(
+    BufferPool* pool, Waiter* waiter, bint timed_out, Slab** chain
+) noexcept nogil:
+    cdef Slab* gathered
+    fp_mutex_lock(&pool.lock)
+    if not waiter.queued:
+        fp_mutex_unlock(&pool.lock)
+        return _finish(waiter, chain)
+    _leave(pool, waiter)
+    gathered = waiter.chain
+    waiter.chain = NULL
+    if timed_out:
+        pool.exhausted_total += 1
+    if gathered == NULL:
+        _serve(pool)    # the next in line may need less than this one did
+    fp_mutex_unlock(&pool.lock)
+    fp_cond_destroy(&waiter.cond)
+    pool_give(pool, gathered)
+    return FP_EXHAUSTED
+
+
+cdef void pool_close(BufferPool* pool) noexcept nogil:
+    cdef Waiter* waiter
+    cdef Slab* gathered = NULL
+    cdef Slab* slab
+    fp_mutex_lock(&pool.lock)
+    pool.closed = True
+    while pool.first_waiter != NULL:
+        waiter = pool.first_waiter
+        while waiter.chain != NULL:
+            slab = waiter.chain
+            waiter.chain = slab.next
+            slab.next = gathered
+            gathered = slab
+        waiter.closed = True
+        _leave(pool, waiter)
+        fp_cond_signal(&waiter.cond)
+    fp_mutex_unlock(&pool.lock)
+    pool_give(pool, gathered)
+
+
+cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil:
+    cdef size_t free_bytes
+    fp_mutex_lock(&pool.lock)
+    free_bytes = pool.free_bytes
+    fp_mutex_unlock(&pool.lock)
+    return free_bytes
+
+
+cdef Slab* slab_from_heap(BufferPool* pool, size_t size) noexcept nogil:
+    cdef Slab* slab = <Slab*>malloc(sizeof(Slab) + size)
+    if slab == NULL:
+        return NULL
+    memset(slab, 0, sizeof(Slab))
+    slab.base = <uint8_t*>slab + sizeof(Slab)
+    slab.size = <uint32_t>size
+    slab.kind = SLAB_HEAP
+    slab.is_out = 1
+    fp_mutex_lock(&pool.lock)
+    pool.heap_bytes += <int64_t>slab.size
+    fp_mutex_unlock(&pool.lock)
+    return slab
+
+
+cdef class _Line:
+    # A place in line that outlives the call.
+    cdef Waiter waiter
+
+
+cdef class PoolForTest:
+    """See the .pyi."""
+    # OWNER of the chains and waiters behind its handles. THREADS any.
+
+    cdef BufferPool pool
+    cdef dict chains
+    cdef dict waiters
+    cdef int next_handle
+
+    def __cinit__(self, size_t total_bytes):
+        self.chains = {}
+        self.waiters = {}
+        check(pool_init(&self.pool, total_bytes))
+
+    def __dealloc__(self):
+        pool_destroy(&self.pool)
+
+    cdef object _keep(self, Slab* chain):
+        self.next_handle += 1
+        self.chains[self.next_handle] = <size_t>chain
+        return self.next_handle
+
+    def take(self, size_t need_bytes, bint prefer_big=False, double timeout_ms=0):
+        cdef Slab* chain = NULL
+        cdef Waiter waiter
+        cdef int64_t deadline_ns = fp_now_ns() + <int64_t>(timeout_ms * 1e6)
+        cdef FpStatus status
+        if timeout_ms == 0:
+            status = pool_take(&self.pool, need_bytes, prefer_big, &chain)
+        else:
+            with nogil:
+                status = pool_queue(&self.pool, &waiter, need_bytes, &chain)
+                if status == FP_BLOCKED:
+                    status = pool_wait(&self.pool, &waiter, deadline_ns, &chain)
+                    if status == FP_BLOCKED:
+                        status = pool_cancel(&self.pool, &waiter, True, &chain)
+        if status == FP_EXHAUSTED:
+            return None
+        check(status)
+        return self._keep(chain)
+
+    def queue(self, size_t need_bytes):
+        cdef Slab* chain = NULL
+        cdef _Line line = _Line()
+        cdef FpStatus status = pool_queue(&self.pool, &line.waiter, need_bytes, &chain)
+        if status == FP_BLOCKED:
+            self.next_handle += 1
+            self.waiters[self.next_handle] = line
+            return None, self.next_handle
+        check(status)
+        return self._keep(chain), None
+
+    def look(self, int waiter):
+        cdef _Line line = self.waiters[waiter]
+        cdef Slab* chain = NULL
+        cdef FpStatus status = pool_wait(&self.pool, &line.waiter, 0, &chain)
+        return None if status == FP_BLOCKED else self._leave(waiter, status, chain)
+
+    def cancel(self, int waiter, bint timed_out=False):
+        cdef _Line line = self.waiters[waiter]
+        cdef Slab* chain = NULL
+        cdef FpStatus status = pool_cancel(&self.pool, &line.waiter, timed_out, &chain)
+        return self._leave(waiter, status, chain)
+
+    cdef object _leave(self, int waiter, FpStatus status, Slab* chain):
+        del self.waiters[waiter]
+        if status == FP_EXHAUSTED:
+            return None
+        check(status)
+        return self._keep(chain)
+
+    def give(self, int handle, bint keep=False):
+        cdef Slab* chain = <Slab*><size_t>self.chains[handle]
+        if not keep:
+            del self.chains[handle]
+        with nogil:
+            pool_give(&self.pool, chain)
+
+    def take_heap(self, size_t size):
+        return self._keep(slab_from_heap(&self.pool, size))
+
+    def spans(self, int handle):
+        cdef Slab* slab = <Slab*><size_t>self.chains[handle]
+        found = []
+        while slab != NULL:
+            found.append((<size_t>slab.base, slab.size))
+            slab = slab.next
+        return found
+
+    def fill(self, int handle, uint8_t byte):
+        cdef Slab* slab = <Slab*><size_t>self.chains[handle]
+        with nogil:
+            while slab != NULL:
+                memset(slab.base, byte, slab.size)
+                slab = slab.next
+
+    def is_filled(self, int handle, uint8_t byte):
+        cdef Slab* slab = <Slab*><size_t>self.chains[handle]
+        cdef uint32_t i
+        while slab != NULL:
+            for i in range(slab.size):
+                if slab.base[i] != byte:
+                    return False
+            slab = slab.next
+        return True
+
+    def close(self):
+        pool_close(&self.pool)
+
+    @property
+    def arena_address(self):
+        return <size_t>self.pool.arena
+
+    @property
+    def total_bytes(self):
+        return self.pool.total_bytes
+
+    @property
+    def free_bytes(self):
+        return pool_free_bytes(&self.pool)
+
+    @property
+    def heap_bytes(self):
+        return self.pool.heap_bytes
+
+    @property
+    def waiting(self):
+        return fp_load_i32(&self.pool.waiting)
+
+    @property
+    def wait_ns_total(self):
+        return fp_load_i64(&self.pool.wait_ns_total)
+
+    @property
+    def exhausted_total(self):
+        return self.pool.exhausted_total

@@ -1,0 +1,285 @@
+"""Bodies of `BulkProducer`. What is raised and what comes through the future: contract A.3.12."""
+from collections.abc import Mapping
+from itertools import islice
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from fastprod._core.accumulator cimport ANY_PARTITION, Topic
+from fastprod._core.buffer_pool cimport Slab, pool_cancel
+from fastprod._core.bulk cimport BulkFuture, MemoryLine
+from fastprod._core.column_arguments cimport read_columns
+from fastprod._core.column_rows cimport NO_PARTITION, NO_TOPIC, ColumnRows
+from fastprod._core.delivery cimport fork_epoch
+from fastprod._core.future cimport RecordFuture
+from fastprod._core.producer_base cimport ProducerBase
+from fastprod._core.record_batch cimport record_upper_bound
+from fastprod._core.record_chunk cimport RecordChunk
+from fastprod._core.status cimport (
+    FP_BLOCKED, FP_CLOSED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus,
+)
+from fastprod._core.sync cimport fp_now_ns, fp_wall_ms
+
+from fastprod.columns import is_columnar, is_plain, iter_rows
+from fastprod.errors import ApiError, KafkaError, ProducerClosedError
+
+cdef enum:
+    FIRST_CHUNK_RECORDS = 2048      # rows read before any is sent
+    MOST_CHUNK_RECORDS = 65536
+    MOST_PLAIN_RECORDS = 524288
+    COLUMN_CHUNK_RECORDS = 1024     # they stay in the nearest cache
+
+
+cdef class BulkProducer(ProducerBase):
+    """The part of KafkaProducer that takes many records at once. See bulk_producer.pyi."""
+
+    def send_many(self, topic, values, keys=None, headers=None, partitions=None,
+                  timestamps_ms=None):
+        """Queue many records of one topic, given as columns; returns one BulkFuture.
+
+        Blocks up to max_block_ms for metadata, and each time memory is short.
+        """
+        cdef BulkFuture bulk = BulkFuture()
+        cdef int64_t now_ms = fp_wall_ms()
+        if not PyUnicode_CheckExact(topic):
+            raise TypeError(f"send_many() takes a topic name, not {type(topic).__name__}")
+        plain = is_plain(values, keys, headers, partitions, timestamps_ms)
+        if not plain and is_columnar(
+                (values, keys, partitions, timestamps_ms), headers, not self.is_simple):
+            is_flat = isinstance(headers, Mapping)
+            return self.append_columns(
+                topic=topic, values=values, keys=keys, headers=None if is_flat else headers,
+                header_columns=headers if is_flat else None, partitions=partitions,
+                timestamps_ms=timestamps_ms)
+        rows = iter_rows(values, keys, headers, partitions, timestamps_ms, now_ms)
+        if self.is_closed:
+            self._not_open()
+        bulk.add_lane(topic, NULL)
+        try:
+            if self.is_simple and plain:
+                self._send_plain(
+                    bulk, topic, values, keys, now_ms if timestamps_ms is None else timestamps_ms)
+            elif self.is_simple:
+                self._send_rows(bulk, topic, rows)
+            else:
+                for value, key, header, partition, timestamp_ms in rows:
+                    bulk.add_future(<RecordFuture?>self._send_record(
+                        topic, value, key, header, partition, timestamp_ms, None, True))
+        except BaseException as error:
+            # What was sent before is on its way: the caller must be able to ask for it.
+            error.sent_records = bulk
+            raise
+        return bulk
+
+    def append_columns(self, columns=None, *, topic=None, values=None, keys=None, headers=None,
+                       header_columns=None, partitions=None, timestamps_ms=None):
+        """Queue many records, given as Arrow or numpy columns; returns one BulkFuture.
+
+        Blocks up to max_block_ms for metadata, and each time memory is short.
+        """
+        cdef BulkFuture bulk = BulkFuture()
+        cdef ColumnRows rows
+        if self.is_closed:
+            self._not_open()
+        if not self.is_simple:
+            raise TypeError(
+                "columns are read natively, past serializers, interceptors and a partitioner of "
+                "your own: use a producer without them, or send_many() with Python sequences "
+                "(such as to_pylist() of an Arrow array)")
+        rows = read_columns(
+            columns, topic, values, keys, headers, header_columns, partitions, timestamps_ms,
+            fp_wall_ms())
+        try:
+            self._send_columns(bulk, rows)
+        except BaseException as error:
+            error.sent_records = bulk
+            raise
+        return bulk
+
+    cdef int _send_columns(self, BulkFuture bulk, ColumnRows rows) except -1:
+        cdef RecordChunk chunk = RecordChunk.__new__(RecordChunk, COLUMN_CHUNK_RECORDS)
+        cdef MemoryLine line
+        cdef uint32_t epoch = fork_epoch()
+        cdef int64_t largest = min(self.max_record_bytes, self.buffer_bytes)
+        cdef FpStatus status = FP_TIMEDOUT
+        for topic in rows.topics.topics if rows.topics is not None else (rows.topic,):
+            bulk.add_lane(topic, NULL)
+        if rows.count == 0:
+            return 0
+        bulk.reserve(rows.count)
+        rows.ignores_keys = self.ignores_keys
+        chunk.refusals = self._find_topics(bulk, rows)
+        line.is_waiting = False
+        try:
+            while status != FP_OK:
+                with nogil:
+                    status = rows.append(bulk, &self.engine_.accumulator, chunk, largest, &line)
+                self._after_append(bulk, chunk, status, &line, epoch)
+        except ApiError as error:
+            self._count_error(bulk.topics[0])
+            while True:     # the rest does not wait for memory once more each
+                bulk.refuse_records(chunk, chunk.count - chunk.appended, error)
+                if rows.at == rows.count:
+                    return 0
+                if rows.fill(bulk.lanes, chunk, largest) != FP_OK:
+                    raise MemoryError("no memory for the headers of a bulk") from error
+        finally:
+            self._leave_line(&line, epoch)
+        return 0
+
+    cdef dict _find_topics(self, BulkFuture bulk, ColumnRows rows):
+        """Metadata of each topic; what waits for them takes max_block_ms together (A.4). Returns
+        why records of some are refused."""
+        cdef int64_t waited_ns = 0
+        cdef uint32_t lane
+        cdef int32_t partition
+        largest = rows.largest_partitions()
+        refusals = {}
+        for lane in range(bulk.lane_count):
+            cause = NO_TOPIC
+            partition = largest[lane]
+            try:
+                bulk.lanes[lane].topic = self._topic(bulk.topics[lane], ANY_PARTITION, &waited_ns)
+                cause = NO_PARTITION
+                if partition >= bulk.lanes[lane].topic.partition_count:
+                    self._topic(bulk.topics[lane], partition, &waited_ns)
+            except ApiError as error:
+                refusals[cause, lane] = error
+                self._count_error(bulk.topics[lane])
+        return refusals
+
+    cdef int _send_rows(self, BulkFuture bulk, object topic, object rows) except -1:
+        """Any columns, read row by row."""
+        cdef RecordChunk chunk
+        cdef int32_t capacity = FIRST_CHUNK_RECORDS
+        cdef Topic* native = self._bulk_topic(bulk, topic, rows)
+        while native != NULL:
+            chunk = RecordChunk.__new__(RecordChunk, capacity)
+            for value, key, header, partition, timestamp_ms in islice(rows, capacity):
+                chunk.add(value, key, header, partition, timestamp_ms)
+            if chunk.count == 0:
+                return 0
+            try:
+                self._check_partitions(topic, native, chunk)
+                self._append_chunk(bulk, native, chunk)
+            except ApiError as error:
+                bulk.refuse_records(chunk, chunk.count - chunk.appended, error)
+                return self._refuse_rest(bulk, topic, rows, error)
+            # Each chunk hands the GIL over once, which beside a busy thread costs 5 ms.
+            capacity = min(capacity * 2, MOST_CHUNK_RECORDS)
+        return 0
+
+    cdef int _send_plain(
+        self, BulkFuture bulk, object topic, object values, object keys, int64_t timestamp_ms
+    ) except -1:
+        """Lists of values, and perhaps keys: looked at in a loop without calls."""
+        cdef RecordChunk chunk
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t count = len(values)
+        cdef Topic* native = self._bulk_topic(bulk, topic, range(count))
+        while native != NULL and at < count:
+            part = list(values[at:at + MOST_PLAIN_RECORDS])
+            part_keys = None if keys is None else list(keys[at:at + MOST_PLAIN_RECORDS])
+            chunk = RecordChunk.__new__(RecordChunk, <int32_t>len(part))
+            chunk.add_plain(part, part_keys, timestamp_ms)
+            at += len(part)
+            try:
+                self._append_chunk(bulk, native, chunk)
+            except ApiError as error:
+                bulk.refuse_records(chunk, chunk.count - chunk.appended, error)
+                return self._refuse_rest(bulk, topic, range(count - at), error)
+        return 0
+
+    cdef Topic* _bulk_topic(self, BulkFuture bulk, object topic, object rows) except? NULL:
+        """The topic, or NULL: its metadata did not come, and every row is refused."""
+        cdef int64_t waited_ns = 0
+        try:
+            bulk.lanes[0].topic = self._topic(topic, ANY_PARTITION, &waited_ns)
+        except ApiError as error:
+            self._refuse_rest(bulk, topic, rows, error)
+        return bulk.lanes[0].topic
+
+    cdef int _refuse_rest(self, BulkFuture bulk, object topic, object rows, object error) except -1:
+        """No metadata, or no memory in time: the rest does not wait for it once more each."""
+        cdef int64_t refused = 0
+        for _ in rows:
+            refused += 1
+        bulk.refuse(refused, error)
+        self._count_error(topic)
+        return 0
+
+    cdef int _check_partitions(self, object topic, Topic* native, RecordChunk chunk) except -1:
+        """Those that the caller chose must exist, or come to exist in time (A.4)."""
+        cdef int32_t i
+        cdef int64_t waited_ns = 0
+        for i in range(chunk.count):
+            if chunk.partitions[i] >= native.partition_count:
+                self._topic(topic, chunk.partitions[i], &waited_ns)
+        return 0
+
+    cdef int _append_chunk(self, BulkFuture bulk, Topic* native, RecordChunk chunk) except -1:
+        """Append all of a chunk; records that are too large are refused one by one."""
+        cdef MemoryLine line
+        cdef uint32_t epoch = fork_epoch()
+        cdef int64_t largest = min(self.max_record_bytes, self.buffer_bytes)
+        cdef FpStatus status
+        line.is_waiting = False
+        bulk.reserve(chunk.count)
+        try:
+            while chunk.appended < chunk.count:
+                with nogil:
+                    if chunk.has_keys and not self.ignores_keys and not chunk.is_placed:
+                        chunk.place_by_key(native.partition_count)
+                    status = bulk.append_chunk(
+                        &self.engine_.accumulator, chunk, largest, &line)
+                self._after_append(bulk, chunk, status, &line, epoch)
+        finally:
+            self._leave_line(&line, epoch)
+        return 0
+
+    cdef int _after_append(self, BulkFuture bulk, RecordChunk chunk, FpStatus status,
+                           MemoryLine* line, uint32_t epoch) except -1:
+        """Signals get their turn; raises unless the appending can go on."""
+        PyErr_CheckSignals()
+        if fork_epoch() != epoch:
+            raise ProducerClosedError(
+                "a signal handler forked during a bulk: what waits is the parent's; in the child "
+                "send the records again")
+        if status == FP_BLOCKED:
+            if fp_now_ns() - line.since_ns >= self.max_block_ns:
+                raise self._exhausted(self.max_block_ns)
+        elif status == FP_TOO_LARGE:
+            self._refuse_next(bulk, chunk)
+        elif status == FP_CLOSED:
+            raise ProducerClosedError("Producer closed while send in progress")
+        elif status == FP_NOMEM:
+            raise MemoryError("no memory for a batch")
+        return 0
+
+    cdef int _refuse_next(self, BulkFuture bulk, RecordChunk chunk) except -1:
+        """The chunk's next record is too large, or not to be sent, as others behind it."""
+        cdef int32_t first = chunk.appended
+        cdef int32_t end = first + 1
+        cdef int32_t cause = chunk.partitions[first]
+        cdef uint32_t lane = chunk.lanes[first] if chunk.lanes != NULL else 0
+        topic = bulk.topics[lane]
+        if cause >= ANY_PARTITION:
+            bulk.refuse_records(chunk, 1, self._too_large(
+                topic, record_upper_bound(&chunk.records[first])))
+            self._count_error(topic)
+            return 0
+        while end < chunk.count and chunk.partitions[end] == cause and (
+                chunk.lanes == NULL or chunk.lanes[end] == lane):
+            end += 1
+        error = chunk.refusals.get((cause, lane))
+        if error is None:
+            error = KafkaError(f"topic {topic!r} lost partitions while records were sent to them")
+        return bulk.refuse_records(chunk, end - first, error)
+
+    cdef int _leave_line(self, MemoryLine* line, uint32_t epoch) except -1:
+        cdef Slab* chain = NULL
+        if line.is_waiting and fork_epoch() == epoch:
+            if pool_cancel(&self.engine_.accumulator.pool, &line.waiter, True, &chain) == FP_OK:
+                self._give_back(<size_t>chain)
+        return 0

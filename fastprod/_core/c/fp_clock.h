@@ -1,0 +1,20 @@
+/* The two clocks: monotonic nanoseconds for every wait, wall milliseconds for record stamps. */
+#ifndef FP_CLOCK_H
+#define FP_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t fp_now_ns(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static inline int64_t fp_wall_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000LL + ts.tv_nsec / 1000000LL;
+}
+
+#endif

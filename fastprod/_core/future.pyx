@@ -1,0 +1,373 @@
+"""The future of one record. Waiting for it costs no hop through another Python thread."""
+import _thread
+import logging
+import os
+from copy import copy
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from fastprod._core.delivery cimport (
+    AttachedFuture, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE, RESULT_SPLIT, Result,
+    after_fork_in_child, fork_epoch, incomplete_take_ready, result_attach, result_delivered,
+    result_release, result_resolve, result_urge, result_wait,
+)
+from fastprod._core.sync cimport fp_load_i32_acq, fp_now_ns
+
+from fastprod.errors import ForkedFutureError
+from fastprod.outcomes import error_for_outcome
+from fastprod.records import RecordMetadata
+
+_log = logging.getLogger("fastprod.delivery")
+
+cdef enum:
+    SLICE_NS = 50000000     # between two slices a signal handler gets its turn
+    LONGEST_S = 2000000000      # 63 years; in ns it still fits
+
+cdef dict _pid_of_epoch = {fork_epoch(): os.getpid()}
+
+
+def _forget_parent():
+    """In the child of a fork: futures made before are the parent's."""
+    after_fork_in_child()
+    _pid_of_epoch[fork_epoch()] = os.getpid()
+    _starters.clear()
+    for thread in set(_delivering) - {PyThread_get_thread_ident()}:
+        del _delivering[thread]     # it does not exist here, but its number may come again
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
+# What starts the drain of a completion queue, by the queue's address; gone once it was called.
+cdef dict _starters = {}
+# Threads that run callbacks now: to them the results they tell of are done.
+cdef dict _delivering = {}
+
+
+cdef void set_starter(Incomplete* list, object start):
+    if start is None:
+        _starters.pop(<size_t>list, None)
+    else:
+        _starters[<size_t>list] = start
+
+
+cdef int need_drain(Incomplete* list) except -1:
+    """Somebody attaches a callback: there must be a thread that runs it."""
+    start = _starters.pop(<size_t>list, None)
+    if start is not None:
+        start()
+    return 0
+
+
+cdef int settled_state() except -1:
+    """The state from which on a result is done to this thread. To one that runs callbacks, which
+    must not wait for itself, those whose callbacks are being run are."""
+    return RESULT_DELIVERING if PyThread_get_thread_ident() in _delivering else RESULT_DONE
+
+
+cdef bint is_settled(Result* result) except -1:
+    cdef int state = fp_load_i32_acq(&result.state)
+    return state == RESULT_DONE or (state == RESULT_DELIVERING and state >= settled_state())
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class RecordFuture:
+    """The delivery of one record; made by `send`, never by hand. See future.pyi."""
+
+    def __dealloc__(self):
+        if self.result_ != NULL:
+            result_release(self.result_)
+
+    def __init__(self):
+        raise TypeError("a RecordFuture comes from KafkaProducer.send()")
+
+    cdef object outcome(self):
+        """RecordMetadata, or the error. Requires: done."""
+        cdef uint32_t index = self.index
+        cdef Result* result
+        if self.result_ == NULL:
+            # A copy: once raised, an error holds its raiser's frame, and that may hold this future,
+            # which the garbage collector does not see.
+            return copy(self.callbacks[1])
+        result = result_resolve(self.result_, &index)
+        if result.error_code == ERR_NONE:
+            return RecordMetadata(
+                self.topic, result.partition,
+                result.base_offset + index if result.base_offset >= 0 else -1,
+                result.log_append_ms if result.log_append_ms >= 0 else self.timestamp_ms,
+                self.key_size, self.value_size,
+            )
+        return error_for_outcome(
+            result.error_code, self.topic, result.partition, result.count, index, result.detail,
+            result.limit, result.attempts,
+            result.message.decode("utf-8", "replace") if result.message != NULL else None,
+            _record_errors(result), result.last_code,
+        )
+
+    cdef int wait_until_done(self, object timeout) except -1:
+        """Block, without the GIL, until done. Raises TimeoutError; lets signals through."""
+        cdef int64_t deadline_ns = 0x7FFFFFFFFFFFFFFF
+        cdef int64_t until_ns
+        cdef uint32_t index
+        cdef Result* result
+        if self.result_ == NULL or self._is_done():
+            return 0
+        if timeout is not None:
+            deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, float(timeout)), LONGEST_S) * 1e9)
+        while True:
+            index = self.index
+            result = result_resolve(self.result_, &index)
+            with nogil:
+                result_urge(result)
+                until_ns = min(deadline_ns, fp_now_ns() + SLICE_NS)
+                result_wait(result, until_ns)
+            if self._is_done():
+                return 0
+            PyErr_CheckSignals()
+            self._check_fork()
+            if fp_now_ns() >= deadline_ns:
+                raise TimeoutError(
+                    f"the record for topic {self.topic!r} was not acknowledged within "
+                    f"{float(timeout) * 1000:,.0f} ms; it may still arrive: wait again, or look "
+                    f"at delivery_timeout_ms")
+
+    cdef bint _is_done(self):
+        cdef uint32_t index = self.index
+        return is_settled(result_resolve(self.result_, &index))
+
+    cdef int _check_fork(self) except -1:
+        if self.result_ != NULL:
+            check_fork(self.result_)
+        return 0
+
+    def done(self):
+        """Whether the outcome is known and the batch's callbacks have run; never blocks."""
+        self._check_fork()
+        return self.result_ == NULL or self._is_done()
+
+    def result(self, timeout=None):
+        """Return the RecordMetadata or raise the record's error; waits up to `timeout` seconds."""
+        self._check_fork()
+        self.wait_until_done(timeout)
+        found = self.outcome()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def get(self, timeout=None):
+        """`result` by kafka-python's name."""
+        return self.result(timeout)
+
+    def exception(self, timeout=None):
+        """Return the record's error, or None; waits up to `timeout` seconds."""
+        self._check_fork()
+        self.wait_until_done(timeout)
+        found = self.outcome()
+        return found if isinstance(found, BaseException) else None
+
+    def succeeded(self):
+        """Whether the record is done and delivered; never blocks."""
+        return self.done() and not isinstance(self.outcome(), BaseException)
+
+    def failed(self):
+        """Whether the record is done and was not delivered; never blocks."""
+        return self.done() and isinstance(self.outcome(), BaseException)
+
+    def cancel(self):
+        """Return False: a record cannot be taken back."""
+        return False
+
+    def cancelled(self):
+        """Return False."""
+        return False
+
+    def running(self):
+        """Whether the record is not done; never blocks."""
+        return not self.done()
+
+    def add_callback(self, function, *args, **kwargs):
+        """Call function(*args, metadata, **kwargs) if the record is delivered."""
+        self._add((CALL_VALUE, function, args, kwargs))
+        return self
+
+    def add_errback(self, function, *args, **kwargs):
+        """Call function(*args, error, **kwargs) if the record is not delivered."""
+        self._add((CALL_ERROR, function, args, kwargs))
+        return self
+
+    def add_done_callback(self, function):
+        """Call function(future) once the outcome is known."""
+        self._add((CALL_FUTURE, function, (), {}))
+
+    cdef int _add(self, tuple call) except -1:
+        cdef uint32_t index
+        cdef Result* result
+        if not callable(call[1]):
+            raise TypeError(f"a callback must be callable, not {type(call[1]).__name__}")
+        self._check_fork()
+        while self.result_ != NULL:
+            index = self.index
+            result = result_resolve(self.result_, &index)
+            if self.callbacks is not None and fp_load_i32_acq(&result.state) != RESULT_DONE:
+                self.callbacks = self._calls() + [call]     # attached already
+                return 0
+            self.callbacks = [call]
+            need_drain(result.incomplete)
+            Py_INCREF(self)
+            if result_attach(result, <PyObject*>self, index):
+                return 0
+            Py_DECREF(self)
+            self.callbacks = None
+            if fp_load_i32_acq(&result.state) != RESULT_SPLIT:
+                break       # the outcome is known
+        self._call(call, self.outcome())
+        return 0
+
+    cdef object _call(self, tuple call, object found):
+        """Run one callback; what it raises is logged, the others still run (A.3.15)."""
+        failed = isinstance(found, BaseException)
+        try:
+            if call[0] == CALL_BOTH:
+                if failed:
+                    call[1](RecordMetadata.failed(self.topic, self._partition()), found)
+                else:
+                    call[1](found, None)
+            elif call[0] == CALL_FUTURE:
+                call[1](self)
+            elif call[0] == CALL_VALUE and not failed:
+                call[1](*call[2], found, **call[3])
+            elif call[0] == CALL_ERROR and failed:
+                call[1](*call[2], found, **call[3])
+        except KeyboardInterrupt:
+            _thread.interrupt_main()    # again, once the other callbacks have run
+        except BaseException:
+            # SystemExit too: the thread that runs callbacks has others to run.
+            _log.exception("a delivery callback failed; the record's outcome stands: %r", found)
+
+    cdef object _partition(self):
+        cdef uint32_t index = self.index
+        if self.result_ == NULL:
+            return self.callbacks[0]
+        return result_resolve(self.result_, &index).partition
+
+    cdef list _calls(self):
+        """The callbacks as a list of calls."""
+        if type(self.callbacks) is list:
+            return self.callbacks
+        return [(CALL_BOTH, self.callbacks, (), {})]
+
+    cdef void run_callbacks(self):
+        """On the drain of the completion queue, once."""
+        if self.callbacks is None:
+            return
+        found = self.outcome()
+        self.callbacks = self._calls()
+        at = 0
+        while at < len(self.callbacks):     # a callback may add another
+            self._call(self.callbacks[at], found)
+            if self.result_.fork_epoch != fork_epoch():
+                return      # it forked, and this is the child: the others are the parent's
+            at += 1
+        self.callbacks = None
+
+    def __repr__(self):
+        if not self.done():
+            return f"<RecordFuture topic={self.topic!r} pending>"
+        return f"<RecordFuture topic={self.topic!r} {self.outcome()!r}>"
+
+
+cdef dict _record_errors(Result* result):
+    cdef int32_t i
+    found = {}
+    for i in range(result.record_error_count):
+        found[result.record_errors[i].index] = (
+            result.record_errors[i].message.decode("utf-8", "replace")
+            if result.record_errors[i].message != NULL else None)
+    return found
+
+
+cdef int check_fork(Result* result) except -1:
+    if result.fork_epoch != fork_epoch():
+        raise ForkedFutureError(
+            made_in_pid=_pid_of_epoch[result.fork_epoch], asked_in_pid=os.getpid())
+    return 0
+
+
+cdef RecordFuture failed_future(object topic, object partition, object error):
+    """A future that is done: the record failed before it had a batch (A.3.12, row 1)."""
+    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+    future.topic = topic
+    future.callbacks = (partition, error.with_traceback(None))
+    return future
+
+
+cdef RecordFuture new_future(object topic, Result* result, uint32_t index):
+    """A future that takes over the caller's reference to `result`."""
+    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+    future.result_ = result
+    future.index = index
+    future.topic = topic
+    return future
+
+
+cdef void _sort_by_index(AttachedFuture* futures, uint32_t count) noexcept nogil:
+    """Callers attach in order of appending but for rare races: insertion sort, usually no move."""
+    cdef uint32_t i, at
+    cdef AttachedFuture moving
+    for i in range(1, count):
+        moving = futures[i]
+        at = i
+        while at > 0 and futures[at - 1].index > moving.index:
+            futures[at] = futures[at - 1]
+            at -= 1
+        futures[at] = moving
+
+
+cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1:
+    """Run the callbacks of every result in the completion queue, waiting for one until the
+    deadline. Returns how many results were delivered."""
+    cdef Result* result
+    with nogil:
+        result = incomplete_take_ready(list, deadline_ns)
+    if result == NULL:
+        return 0
+    thread = PyThread_get_thread_ident()
+    is_outer = thread not in _delivering
+    _delivering[thread] = True
+    try:
+        return _deliver_all(result)
+    finally:
+        if is_outer:
+            _delivering.pop(thread, None)
+
+
+cdef int _deliver_all(Result* result) except -1:
+    cdef Result* following
+    cdef uint32_t i
+    cdef int delivered = 0
+    cdef uint32_t epoch = fork_epoch()
+    while result != NULL:
+        following = result.next_ready
+        _sort_by_index(result.futures, result.future_count)
+        for i in range(result.future_count):
+            future = <RecordFuture><PyObject*>result.futures[i].future
+            try:
+                (<RecordFuture>future).run_callbacks()
+            except Exception:
+                _log.exception("the outcome of a record could not be told to its callbacks")
+            if fork_epoch() != epoch:
+                return delivered    # a callback forked, and this is the child
+            Py_DECREF(future)
+        result.future_count = 0
+        result_delivered(result)
+        result_release(result)
+        delivered += 1
+        result = following
+    return delivered

@@ -1,0 +1,163 @@
+"""Bodies of the in-flight requests; the contract is in in_flight.pxd."""
+from libc.stdint cimport int32_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from fastprod._core.channel cimport fp_iovec
+from fastprod._core.record_batch cimport ProducerBatch
+
+cdef enum:
+    FIRST_RESERVED_ID = 2147483640      # SASL's range ends at the largest int32
+    LOWEST_ID = -2147483648
+
+
+cdef Request* request_new() noexcept nogil:
+    return <Request*>calloc(1, sizeof(Request))
+
+
+cdef void request_free(Request* request) noexcept nogil:
+    if request != NULL:
+        free(request.scratch)
+        free(request.iov)
+        free(request.batches)
+        free(request.topic_ids)
+        free(request)
+
+
+cdef bint request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil:
+    cdef int32_t capacity
+    cdef ProducerBatch** batches
+    cdef uint8_t* ids
+    if request.batch_count == request.batch_capacity:
+        capacity = max(4, request.batch_capacity * 2)
+        batches = <ProducerBatch**>realloc(request.batches, capacity * sizeof(ProducerBatch*))
+        if batches == NULL:
+            return False
+        request.batches = batches
+        ids = <uint8_t*>realloc(request.topic_ids, capacity * 16)
+        if ids == NULL:
+            return False
+        request.topic_ids = ids
+        request.batch_capacity = capacity
+    request.batches[request.batch_count] = batch
+    request.batch_count += 1
+    return True
+
+
+cdef bint request_reserve_scratch(Request* request, size_t size) noexcept nogil:
+    if size > request.scratch_capacity:
+        free(request.scratch)
+        request.scratch = <uint8_t*>malloc(size)
+        request.scratch_capacity = size if request.scratch != NULL else 0
+    return request.scratch != NULL
+
+
+cdef bint request_reserve_iov(Request* request, int32_t count) noexcept nogil:
+    if count > request.iov_capacity:
+        free(request.iov)
+        request.iov = <fp_iovec*>malloc(count * sizeof(fp_iovec))
+        request.iov_capacity = count if request.iov != NULL else 0
+    return request.iov != NULL
+
+
+cdef void in_flight_add(InFlightRequests* flights, Request* request) noexcept nogil:
+    request.next = NULL
+    if flights.newest == NULL:
+        flights.oldest = request
+    else:
+        flights.newest.next = request
+    flights.newest = request
+    flights.count += 1
+    if request.kind == REQUEST_PRODUCE:
+        flights.produce_count += 1
+
+
+cdef Request* in_flight_pop(InFlightRequests* flights) noexcept nogil:
+    cdef Request* request = flights.oldest
+    if request == NULL:
+        return NULL
+    flights.oldest = request.next
+    if flights.oldest == NULL:
+        flights.newest = NULL
+    flights.count -= 1
+    if request.kind == REQUEST_PRODUCE:
+        flights.produce_count -= 1
+    request.next = NULL
+    return request
+
+
+cdef Request* in_flight_pop_newest(InFlightRequests* flights) noexcept nogil:
+    cdef Request* request = flights.newest
+    cdef Request* before = NULL
+    cdef Request* at = flights.oldest
+    if request == NULL:
+        return NULL
+    while at != request:
+        before = at
+        at = at.next
+    flights.newest = before
+    if before == NULL:
+        flights.oldest = NULL
+    else:
+        before.next = NULL
+    flights.count -= 1
+    if request.kind == REQUEST_PRODUCE:
+        flights.produce_count -= 1
+    return request
+
+
+cdef bint in_flight_can_send(InFlightRequests* flights, int32_t most) noexcept nogil:
+    return flights.count == 0 or (flights.newest.is_written and flights.count < most)
+
+
+cdef int32_t next_correlation_id(int32_t correlation_id) noexcept nogil:
+    if correlation_id + 1 == FIRST_RESERVED_ID:
+        return LOWEST_ID
+    return correlation_id + 1
+
+
+def next_correlation_id_for_test(int correlation_id):
+    return next_correlation_id(correlation_id)
+
+
+cdef class InFlightForTest:
+    """See the .pyi."""
+
+    cdef InFlightRequests flights
+
+    def __dealloc__(self):
+        cdef Request* request = in_flight_pop(&self.flights)
+        while request != NULL:
+            request_free(request)
+            request = in_flight_pop(&self.flights)
+
+    def add(self, int name, bint is_produce=True, bint is_written=False):
+        cdef Request* request = request_new()
+        if request == NULL:
+            raise MemoryError
+        request.token = name
+        request.kind = REQUEST_PRODUCE if is_produce else REQUEST_CONTROL
+        request.is_written = is_written
+        in_flight_add(&self.flights, request)
+
+    cdef object _named(self, Request* request):
+        if request == NULL:
+            return None
+        name = request.token
+        request_free(request)
+        return name
+
+    def pop(self):
+        return self._named(in_flight_pop(&self.flights))
+
+    def pop_newest(self):
+        return self._named(in_flight_pop_newest(&self.flights))
+
+    def write_newest(self):
+        self.flights.newest.is_written = True
+
+    def can_send(self, int most):
+        return bool(in_flight_can_send(&self.flights, most))
+
+    @property
+    def counts(self):
+        return self.flights.count, self.flights.produce_count

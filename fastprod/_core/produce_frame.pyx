@@ -1,0 +1,530 @@
+"""Bodies of the Produce codec; the contract is in produce_frame.pxd, the layouts in J.4."""
+from libc.stdint cimport (
+    int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t,
+)
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memcpy, memset
+
+from fastprod._core.accumulator cimport Partition, Topic
+from fastprod._core.buffer_pool cimport Slab
+from fastprod._core.in_flight cimport (
+    Request, request_add_batch, request_free, request_new, request_reserve_iov,
+    request_reserve_scratch,
+)
+from fastprod._core.record_batch cimport (
+    BATCH_HEADER_BYTES, BatchForTest, ProducerBatch, batch_write_header,
+)
+from fastprod._core.status cimport FP_CLOSED, FP_NOMEM, FP_OK, FP_PROTOCOL, FpStatus, check
+from fastprod._core.varint cimport uvarint_get, uvarint_put
+from fastprod._core.wire cimport fp_get_u16, fp_get_u32, fp_get_u64, fp_put_u16, fp_put_u32
+
+cdef enum:
+    API_PRODUCE = 0
+    LEADER_TAGS_VERSION = 10    # KIP-951; before it the tags mean nothing
+    NODE_ENDPOINTS_TAG = 0
+    CURRENT_LEADER_TAG = 0
+
+
+cdef inline Topic* _topic(ProducerBatch* batch) noexcept nogil:
+    return (<Partition*>batch.partition).topic
+
+
+cdef int _by_topic(const void* a, const void* b) noexcept nogil:
+    cdef Partition* p = <Partition*>(<ProducerBatch**>a)[0].partition
+    cdef Partition* q = <Partition*>(<ProducerBatch**>b)[0].partition
+    if p.topic != q.topic:
+        return 1 if <uintptr_t>p.topic > <uintptr_t>q.topic else -1
+    return p.index - q.index
+
+
+cdef size_t _scratch_bound(Request* request, const ProduceHeader* header) noexcept nogil:
+    """Most bytes the request takes outside the slabs."""
+    cdef size_t bound = 64 + header.client_id_size
+    cdef int32_t i
+    for i in range(request.batch_count):
+        bound += BATCH_HEADER_BYTES + 64 + _topic(request.batches[i]).name_size
+    return bound
+
+
+cdef int32_t _iov_bound(Request* request) noexcept nogil:
+    cdef int32_t bound = 2
+    cdef int32_t i
+    cdef Slab* slab
+    for i in range(request.batch_count):
+        bound += 1
+        slab = request.batches[i].first
+        while slab != NULL:
+            bound += 1
+            slab = slab.next
+    return bound
+
+
+cdef uint8_t* _put_count(uint8_t* p, int32_t count, bint flexible) noexcept nogil:
+    if flexible:
+        return uvarint_put(p, <uint64_t>count + 1)
+    fp_put_u32(p, <uint32_t>count)
+    return p + 4
+
+
+cdef uint8_t* _put_head(
+    uint8_t* p, Request* request, const ProduceHeader* header, bint flexible
+) noexcept nogil:
+    """The request header and the fields before the topics; produce_encode puts the size last."""
+    fp_put_u16(p + 4, API_PRODUCE)
+    fp_put_u16(p + 6, <uint16_t>request.version)
+    fp_put_u32(p + 8, <uint32_t>request.correlation_id)
+    fp_put_u16(p + 12, <uint16_t>header.client_id_size)
+    p += 14
+    memcpy(p, header.client_id, header.client_id_size)
+    p += header.client_id_size
+    if flexible:
+        p[0] = 0                # request header: no tagged fields
+        p[1] = 0                # transactional id: null
+        p += 2
+    else:
+        fp_put_u16(p, 0xFFFF)   # transactional id: null
+        p += 2
+    fp_put_u16(p, <uint16_t>header.acks)
+    fp_put_u32(p + 2, <uint32_t>header.timeout_ms)
+    return p + 6
+
+
+cdef uint8_t* _put_topic(
+    uint8_t* p, Request* request, int32_t at, int32_t partitions, bint flexible
+) noexcept nogil:
+    cdef Topic* topic = _topic(request.batches[at])
+    if request.version >= PRODUCE_TOPIC_ID_VERSION:
+        memcpy(p, request.topic_ids + at * 16, 16)
+        p += 16
+    elif flexible:
+        p = uvarint_put(p, <uint64_t>topic.name_size + 1)
+        memcpy(p, topic.name, topic.name_size)
+        p += topic.name_size
+    else:
+        fp_put_u16(p, <uint16_t>topic.name_size)
+        memcpy(p + 2, topic.name, topic.name_size)
+        p += 2 + topic.name_size
+    return _put_count(p, partitions, flexible)
+
+
+cdef int32_t _run_of_topic(Request* request, int32_t at) noexcept nogil:
+    """Batches from `at` on that are of one topic."""
+    cdef int32_t end = at + 1
+    while (end < request.batch_count
+           and _topic(request.batches[end]) == _topic(request.batches[at])):
+        end += 1
+    return end - at
+
+
+cdef void _add_iov(Request* request, void* base, size_t size) noexcept nogil:
+    if size > 0:
+        request.iov[request.iov_count].iov_base = base
+        request.iov[request.iov_count].iov_len = size
+        request.iov_count += 1
+        request.wire_bytes += <int64_t>size
+
+
+cdef uint8_t* _put_partition(
+    Request* request, ProducerBatch* batch, uint8_t** cut, uint8_t* p, bint flexible
+) noexcept nogil:
+    """Index, records size and batch header into the scratch, then the slabs as they are."""
+    cdef uint32_t size = BATCH_HEADER_BYTES + batch.wire_bytes
+    cdef Slab* slab = batch.first
+    fp_put_u32(p, <uint32_t>(<Partition*>batch.partition).index)
+    p += 4
+    if flexible:
+        p = uvarint_put(p, <uint64_t>size + 1)
+    else:
+        fp_put_u32(p, size)
+        p += 4
+    batch_write_header(batch, p, False)
+    p += BATCH_HEADER_BYTES
+    _add_iov(request, cut[0], p - cut[0])
+    cut[0] = p
+    while slab != NULL:
+        _add_iov(request, slab.base, slab.used)
+        slab = slab.next
+    if flexible:
+        p[0] = 0                # partition: no tagged fields
+        p += 1
+    return p
+
+
+cdef FpStatus produce_encode(Request* request, const ProduceHeader* header) noexcept nogil:
+    cdef bint flexible = request.version >= PRODUCE_FLEXIBLE_VERSION
+    cdef int32_t i, at = 0, run, topics = 0
+    cdef uint8_t* p
+    cdef uint8_t* cut
+    if request.batch_count > 1:
+        qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_topic)
+    for i in range(request.batch_count):
+        memcpy(request.topic_ids + i * 16, _topic(request.batches[i]).id, 16)
+    if not request_reserve_scratch(request, _scratch_bound(request, header)):
+        return FP_NOMEM
+    if not request_reserve_iov(request, _iov_bound(request)):
+        return FP_NOMEM
+    request.iov_count = 0
+    request.wire_bytes = 0
+    while at < request.batch_count:
+        at += _run_of_topic(request, at)
+        topics += 1
+    cut = request.scratch
+    p = _put_head(request.scratch, request, header, flexible)
+    p = _put_count(p, topics, flexible)
+    at = 0
+    while at < request.batch_count:
+        run = _run_of_topic(request, at)
+        p = _put_topic(p, request, at, run, flexible)
+        for i in range(at, at + run):
+            p = _put_partition(request, request.batches[i], &cut, p, flexible)
+        if flexible:
+            p[0] = 0            # topic: no tagged fields
+            p += 1
+        at += run
+    if flexible:
+        p[0] = 0                # request: no tagged fields
+        p += 1
+    _add_iov(request, cut, p - cut)
+    fp_put_u32(request.scratch, <uint32_t>(request.wire_bytes - 4))
+    request.scratch_used = p - request.scratch
+    return FP_OK
+
+
+cdef bint _get_count(ProduceReader* r, bint flexible, int32_t* count) noexcept nogil:
+    """An array's length; null is not allowed, nor more entries than bytes left."""
+    cdef uint64_t raw
+    cdef int64_t found
+    if flexible:
+        r.p = uvarint_get(r.p, r.end, 5, &raw)
+        if r.p == NULL:
+            return False
+        found = <int64_t>raw - 1
+    else:
+        if r.end - r.p < 4:
+            return False
+        found = <int32_t>fp_get_u32(r.p)
+        r.p += 4
+    if found < 0 or found > r.end - r.p:
+        return False
+    count[0] = <int32_t>found
+    return True
+
+
+cdef bint _get_string(
+    ProduceReader* r, bint flexible, bint nullable, const uint8_t** text, int32_t* size
+) noexcept nogil:
+    cdef uint64_t raw
+    cdef int64_t found
+    if flexible:
+        r.p = uvarint_get(r.p, r.end, 5, &raw)
+        if r.p == NULL:
+            return False
+        found = <int64_t>raw - 1
+    else:
+        if r.end - r.p < 2:
+            return False
+        found = <int16_t>fp_get_u16(r.p)
+        r.p += 2
+    if found < (-1 if nullable else 0) or found > r.end - r.p:
+        return False
+    text[0] = r.p if found >= 0 else NULL
+    size[0] = <int32_t>found
+    if found > 0:
+        r.p += found
+    return True
+
+
+cdef bint _get_tag(ProduceReader* r, uint64_t* tag, uint64_t* size) noexcept nogil:
+    r.p = uvarint_get(r.p, r.end, 5, tag)
+    if r.p != NULL:
+        r.p = uvarint_get(r.p, r.end, 5, size)
+    return r.p != NULL and <int64_t>size[0] <= r.end - r.p
+
+
+cdef bint _skip_tags(ProduceReader* r) noexcept nogil:
+    cdef uint64_t count, tag, size
+    r.p = uvarint_get(r.p, r.end, 5, &count)
+    if r.p == NULL:
+        return False
+    while count > 0:
+        if not _get_tag(r, &tag, &size):
+            return False
+        r.p += size
+        count -= 1
+    return True
+
+
+cdef bint _get_partition_tags(ProduceReader* r, ProducePartition* out) noexcept nogil:
+    cdef uint64_t count, tag, size
+    r.p = uvarint_get(r.p, r.end, 5, &count)
+    if r.p == NULL:
+        return False
+    while count > 0:
+        if not _get_tag(r, &tag, &size):
+            return False
+        if tag == CURRENT_LEADER_TAG and size >= 8 and r.version >= LEADER_TAGS_VERSION:
+            out.leader_id = <int32_t>fp_get_u32(r.p)
+            out.leader_epoch = <int32_t>fp_get_u32(r.p + 4)
+        r.p += size
+        count -= 1
+    return True
+
+
+cdef bint _get_response_tags(ProduceReader* r) noexcept nogil:
+    cdef uint64_t count, tag, size, entries
+    cdef const uint8_t* inside
+    r.p = uvarint_get(r.p, r.end, 5, &count)
+    if r.p == NULL:
+        return False
+    while count > 0:
+        if not _get_tag(r, &tag, &size):
+            return False
+        if tag == NODE_ENDPOINTS_TAG and r.version >= LEADER_TAGS_VERSION:
+            inside = uvarint_get(r.p, r.p + size, 5, &entries)
+            if inside == NULL or entries > size:
+                return False
+            r.endpoints = inside
+            r.endpoint_count = <int32_t>entries - 1
+        r.p += size
+        count -= 1
+    return True
+
+
+cdef FpStatus produce_open(
+    ProduceReader* reader, const uint8_t* p, size_t size, int16_t version
+) noexcept nogil:
+    memset(reader, 0, sizeof(ProduceReader))
+    reader.p = p
+    reader.end = p + size
+    reader.version = version
+    if version >= PRODUCE_FLEXIBLE_VERSION and not _skip_tags(reader):
+        return FP_PROTOCOL
+    if not _get_count(reader, version >= PRODUCE_FLEXIBLE_VERSION, &reader.topics_left):
+        return FP_PROTOCOL
+    reader.topics_left += 1     # produce_next closes the topic before: there is none at first
+    return FP_OK
+
+
+cdef FpStatus _next_topic(ProduceReader* r) noexcept nogil:
+    cdef bint flexible = r.version >= PRODUCE_FLEXIBLE_VERSION
+    if r.topic != NULL and flexible and not _skip_tags(r):
+        return FP_PROTOCOL
+    r.topics_left -= 1
+    if r.topics_left == 0:
+        return _close(r)
+    if r.version >= PRODUCE_TOPIC_ID_VERSION:
+        if r.end - r.p < 16:
+            return FP_PROTOCOL
+        r.topic = r.p
+        r.topic_size = 16
+        r.p += 16
+    elif not _get_string(r, flexible, False, &r.topic, &r.topic_size):
+        return FP_PROTOCOL
+    if not _get_count(r, flexible, &r.partitions_left):
+        return FP_PROTOCOL
+    return FP_OK
+
+
+cdef FpStatus _close(ProduceReader* r) noexcept nogil:
+    if r.end - r.p < 4:
+        return FP_PROTOCOL
+    r.throttle_ms = <int32_t>fp_get_u32(r.p)
+    r.p += 4
+    if r.version >= PRODUCE_FLEXIBLE_VERSION and not _get_response_tags(r):
+        return FP_PROTOCOL
+    return FP_CLOSED
+
+
+cdef FpStatus produce_next(ProduceReader* reader, ProducePartition* out) noexcept nogil:
+    cdef FpStatus status
+    cdef bint flexible = reader.version >= PRODUCE_FLEXIBLE_VERSION
+    while reader.partitions_left == 0:
+        status = _next_topic(reader)
+        if status != FP_OK:
+            return status
+    reader.partitions_left -= 1
+    memset(out, 0, sizeof(ProducePartition))
+    out.topic = reader.topic
+    out.topic_size = reader.topic_size
+    out.log_start_offset = -1
+    out.message_size = -1
+    out.leader_id = -1
+    out.leader_epoch = -1
+    if reader.end - reader.p < 22:
+        return FP_PROTOCOL
+    out.index = <int32_t>fp_get_u32(reader.p)
+    out.error_code = <int16_t>fp_get_u16(reader.p + 4)
+    out.base_offset = <int64_t>fp_get_u64(reader.p + 6)
+    out.log_append_ms = <int64_t>fp_get_u64(reader.p + 14)
+    reader.p += 22
+    if reader.version >= 5:
+        if reader.end - reader.p < 8:
+            return FP_PROTOCOL
+        out.log_start_offset = <int64_t>fp_get_u64(reader.p)
+        reader.p += 8
+    if reader.version >= 8 and not _get_errors(reader, out, flexible):
+        return FP_PROTOCOL
+    if flexible and not _get_partition_tags(reader, out):
+        return FP_PROTOCOL
+    return FP_OK
+
+
+cdef bint _get_errors(ProduceReader* r, ProducePartition* out, bint flexible) noexcept nogil:
+    cdef int32_t _i, index, size
+    cdef const uint8_t* text
+    if not _get_count(r, flexible, &out.record_error_count):
+        return False
+    out.record_errors = r.p
+    for _i in range(out.record_error_count):
+        r.p = produce_record_error(r.p, r.end, r.version, &index, &text, &size)
+        if r.p == NULL:
+            return False
+    return _get_string(r, flexible, True, &out.message, &out.message_size)
+
+
+cdef const uint8_t* produce_record_error(
+    const uint8_t* p, const uint8_t* end, int16_t version, int32_t* index,
+    const uint8_t** message, int32_t* message_size
+) noexcept nogil:
+    cdef ProduceReader r
+    cdef bint flexible = version >= PRODUCE_FLEXIBLE_VERSION
+    if end - p < 4:
+        return NULL
+    index[0] = <int32_t>fp_get_u32(p)
+    r.p = p + 4
+    r.end = end
+    if not _get_string(&r, flexible, True, message, message_size):
+        return NULL
+    if flexible and not _skip_tags(&r):
+        return NULL
+    return r.p
+
+
+cdef bint produce_endpoint(
+    const ProduceReader* reader, int32_t node_id, const uint8_t** host, int32_t* host_size,
+    int32_t* port
+) noexcept nogil:
+    cdef ProduceReader r
+    cdef int32_t _i, found, rack_size
+    cdef const uint8_t* rack
+    if reader.endpoints == NULL:
+        return False
+    r.p = reader.endpoints
+    r.end = reader.end
+    for _i in range(reader.endpoint_count):
+        if r.end - r.p < 4:
+            return False
+        found = <int32_t>fp_get_u32(r.p)
+        r.p += 4
+        if not _get_string(&r, True, False, host, host_size) or r.end - r.p < 4:
+            return False
+        port[0] = <int32_t>fp_get_u32(r.p)
+        r.p += 4
+        if not _get_string(&r, True, True, &rack, &rack_size) or not _skip_tags(&r):
+            return False
+        if found == node_id:
+            return True
+    return False
+
+
+cdef FpStatus produce_validate(
+    const uint8_t* p, size_t size, int16_t version, ProduceReader* after
+) noexcept nogil:
+    cdef ProducePartition partition
+    cdef FpStatus status = produce_open(after, p, size, version)
+    while status == FP_OK:
+        status = produce_next(after, &partition)
+    return FP_OK if status == FP_CLOSED else status
+
+
+cdef bytes _gathered(Request* request):
+    """The frame as the socket would get it."""
+    cdef int32_t i
+    if request.scratch_used > request.scratch_capacity or request.iov_count > request.iov_capacity:
+        raise AssertionError("the request was larger than its bound")
+    frame = b"".join([
+        (<const char*>request.iov[i].iov_base)[:request.iov[i].iov_len]
+        for i in range(request.iov_count)
+    ])
+    if len(frame) != request.wire_bytes:
+        raise AssertionError(f"{len(frame)} bytes, counted as {request.wire_bytes}")
+    return frame
+
+
+def encode_request_for_test(
+    int version, int correlation_id, bytes client_id, int acks, int timeout_ms, topics, parts,
+    int times=1,
+):
+    cdef Topic* structs = <Topic*>calloc(len(topics) + 1, sizeof(Topic))
+    cdef Partition* partitions = <Partition*>calloc(len(parts) + 1, sizeof(Partition))
+    cdef Request* request = request_new()
+    cdef ProduceHeader header
+    cdef BatchForTest door
+    cdef int i, number, at
+    header.client_id = client_id
+    header.client_id_size = <int16_t>len(client_id)
+    header.acks = <int16_t>acks
+    header.timeout_ms = timeout_ms
+    try:
+        for i, (name, topic_id) in enumerate(topics):
+            structs[i].name = name
+            structs[i].name_size = <int32_t>len(name)
+            memcpy(structs[i].id, <const char*>topic_id, 16)
+        request.version = <int16_t>version
+        request.correlation_id = correlation_id
+        for _ in range(times):
+            request.batch_count = 0
+            for i, (number, at, door) in enumerate(parts):
+                partitions[i].topic = &structs[number]
+                partitions[i].index = at
+                door.batch.partition = &partitions[i]
+                if not request_add_batch(request, door.batch):
+                    raise MemoryError
+            check(produce_encode(request, &header))
+        return _gathered(request)
+    finally:
+        request_free(request)
+        free(partitions)
+        free(structs)
+
+
+cdef object _text(const uint8_t* text, int32_t size):
+    return text[:size].decode() if size >= 0 else None
+
+
+def decode_response_for_test(bytes payload, int version):
+    cdef ProduceReader r
+    cdef ProducePartition part
+    cdef const uint8_t* start = payload
+    cdef const uint8_t* text
+    cdef const uint8_t* at
+    cdef int32_t _i, node, size = 0, index = 0, port = 0
+    cdef FpStatus status = produce_open(&r, start, len(payload), version)
+    found = []
+    while status == FP_OK:
+        status = produce_next(&r, &part)
+        if status != FP_OK:
+            break
+        errors = {}
+        at = part.record_errors
+        for _i in range(part.record_error_count):
+            at = produce_record_error(at, r.end, version, &index, &text, &size)
+            errors[index] = _text(text, size)
+        found.append({
+            "topic": part.topic[:part.topic_size],
+            "index": part.index,
+            "error_code": part.error_code,
+            "base_offset": part.base_offset,
+            "log_append_ms": part.log_append_ms,
+            "log_start_offset": part.log_start_offset,
+            "record_errors": errors,
+            "message": _text(part.message, part.message_size),
+            "leader": (part.leader_id, part.leader_epoch),
+        })
+    if status != FP_CLOSED:
+        raise ValueError("the Produce response does not parse")
+    endpoints = {}
+    for node in {entry["leader"][0] for entry in found}:
+        if produce_endpoint(&r, node, &text, &size, &port):
+            endpoints[node] = (_text(text, size), port)
+    return found, r.throttle_ms, endpoints

@@ -1,0 +1,22 @@
+"""The Sender: the I/O thread's loop of ready, drain, poll, complete (contract F.1, F.2, G.1)."""
+from libc.stdint cimport int32_t, int64_t
+
+from fastprod._core.accumulator cimport Accumulator
+from fastprod._core.io_thread cimport IoThread
+from fastprod._core.status cimport FpStatus
+
+cdef FpStatus io_init(
+    IoThread* io, Accumulator* accumulator, bint force_poll, int64_t max_receive_bytes
+) noexcept nogil
+cdef void io_destroy(IoThread* io) noexcept nogil
+# In the child of a fork: give up what was inherited, touch no lock, tell the kernel nothing.
+cdef void io_abandon(IoThread* io) noexcept nogil
+
+# Start the thread (all signals blocked, no Python thread state). 0, or an errno.
+cdef int sender_start(IoThread* io) noexcept nogil
+# Before the I/O thread sleeps: from here on a kick wakes it. Returns how long it may sleep, in ns;
+# 0 if there was a kick since it counted `kicks`.
+cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil
+# Wait for its end, and close its descriptors; the counters stay. The caller has set io.stop and
+# woken it.
+cdef void sender_join(IoThread* io) noexcept nogil

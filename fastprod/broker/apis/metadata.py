@@ -1,0 +1,208 @@
+"""Metadata and DescribeCluster: who is there, and who leads what (D4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastprod.broker import codes
+from fastprod.broker.apis.call import Call
+from fastprod.broker.cluster import Cluster
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from fastprod.broker.messages.metadata import (
+    UNKNOWN_OPERATIONS,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from fastprod.broker.partition import NO_NODE, Partition
+from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, Topic, TopicError, invalid_name_reason
+
+_NS_PER_MS = 1_000_000
+_BROKERS_ENDPOINT = 1
+
+# Without an authorizer everybody may do everything: the bits of AclOperation that each kind of
+# resource knows.
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+_TOPIC_OPERATIONS = sum(
+    1 << bit
+    for bit in (
+        _READ,
+        _WRITE,
+        _CREATE,
+        _DELETE,
+        _ALTER,
+        _DESCRIBE,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+    )
+)
+_CLUSTER_OPERATIONS = sum(
+    1 << bit
+    for bit in (
+        _CREATE,
+        _ALTER,
+        _DESCRIBE,
+        _CLUSTER_ACTION,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+        _IDEMPOTENT_WRITE,
+    )
+)
+
+
+class MetadataApi:
+    """Handles Metadata. Any thread.
+
+    Args:
+        cluster: nodes and topics.
+        config: whether topics are made on being asked about, and `metadata_lag_ms`.
+        now_ns: the broker's clock.
+    """
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, now_ns: Callable[[], int]) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._now_ns = now_ns
+
+    def handle(self, call: Call[MetadataRequest]) -> None:
+        """Tell of the nodes and of the topics asked for (D4.1)."""
+        message = call.message
+        wants_all = message.topics is None or (call.version == 0 and not message.topics)
+        if wants_all:
+            topics = [self._describe(topic) for topic in self._cluster.topics.all()]
+        else:
+            create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
+            # Each once, as in Kafka: else a small request had a huge answer.
+            asked = {(each.name, each.topic_id): each for each in message.topics or ()}
+            topics = [self._find(each, create) for each in asked.values()]
+        if message.include_topic_authorized_operations:
+            for topic in topics:
+                if topic.error_code == codes.NONE:
+                    topic.topic_authorized_operations = _TOPIC_OPERATIONS
+        response = self._head(topics)
+        if message.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = _CLUSTER_OPERATIONS
+        call.answer(response)
+
+    def refuse(self, call: Call[MetadataRequest], code: int, text: str | None) -> None:
+        """Tell of the nodes, and answer every topic asked for with `code`."""
+        topics = [
+            MetadataResponseTopic(error_code=code, name=each.name, topic_id=each.topic_id)
+            for each in call.message.topics or ()
+        ]
+        response = self._head(topics)
+        response.error_code = code
+        call.answer(response)
+
+    def _head(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
+                for each in self._cluster.addresses()
+            ],
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id,
+            topics=topics,
+        )
+
+    def _find(self, asked: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+        topics = self._cluster.topics
+        if asked.name is None:
+            topic = topics.by_id(asked.topic_id)
+            if topic is None:
+                return MetadataResponseTopic(
+                    error_code=codes.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+                )
+            return self._describe(topic)
+        topic = topics.get(asked.name)
+        if topic is None and create:
+            try:
+                topic = topics.create(asked.name)
+            except TopicError as error:
+                # Another request made it between the look and the creation.
+                topic = topics.get(asked.name)
+                if topic is None:
+                    return _nothing(asked.name, error.code)
+        if topic is None:
+            unusable = invalid_name_reason(asked.name) or asked.name in INTERNAL_TOPICS
+            return _nothing(
+                asked.name,
+                codes.INVALID_TOPIC_EXCEPTION if unusable else codes.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+        return self._describe(topic)
+
+    def _describe(self, topic: Topic) -> MetadataResponseTopic:
+        lag_ms = self._config.metadata_lag_ms
+        if lag_ms and self._now_ns() < topic.created_ns + lag_ms * _NS_PER_MS:
+            return _nothing(topic.name, codes.LEADER_NOT_AVAILABLE)
+        return MetadataResponseTopic(
+            error_code=codes.NONE,
+            name=topic.name,
+            topic_id=topic.id,
+            partitions=[self._partition(each) for each in topic.partitions],
+        )
+
+    def _partition(self, partition: Partition) -> MetadataResponsePartition:
+        leader = partition.leader
+        is_up = self._cluster.is_up
+        return MetadataResponsePartition(
+            error_code=codes.NONE if leader != NO_NODE else codes.LEADER_NOT_AVAILABLE,
+            partition_index=partition.index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=[each for each in partition.replicas if not is_up(each)],
+        )
+
+
+def _nothing(name: str, code: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=ZERO_ID)
+
+
+class DescribeClusterApi:
+    """Handles DescribeCluster. Any thread.
+
+    Args:
+        cluster: its nodes.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def handle(self, call: Call[DescribeClusterRequest]) -> None:
+        """Tell of the nodes; controllers of their own there are none."""
+        if call.message.endpoint_type != _BROKERS_ENDPOINT:
+            self.refuse(
+                call,
+                codes.MISMATCHED_ENDPOINT_TYPE,
+                f"endpoint type {call.message.endpoint_type}; this is a broker "
+                f"({_BROKERS_ENDPOINT})",
+            )
+            return
+        asked = call.message.include_cluster_authorized_operations
+        call.answer(
+            DescribeClusterResponse(
+                error_code=codes.NONE,
+                cluster_id=self._cluster.cluster_id,
+                controller_id=self._cluster.controller_id,
+                brokers=[
+                    DescribeClusterBroker(broker_id=each.id, host=each.host, port=each.port)
+                    for each in self._cluster.addresses()
+                ],
+                cluster_authorized_operations=_CLUSTER_OPERATIONS if asked else UNKNOWN_OPERATIONS,
+            )
+        )
+
+    def refuse(self, call: Call[DescribeClusterRequest], code: int, text: str | None) -> None:
+        """Answer with `code`."""
+        call.answer(DescribeClusterResponse(error_code=code, error_message=text, cluster_id=""))

@@ -1,0 +1,178 @@
+"""CreateTopics and DeleteTopics (D4.3, D4.5, D4.7)."""
+
+from __future__ import annotations
+
+from fastprod.broker import codes
+from fastprod.broker.apis.call import Call
+from fastprod.broker.cluster import Cluster
+from fastprod.broker.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from fastprod.broker.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from fastprod.broker.purgatory import DelayedOperationPurgatory
+from fastprod.broker.topic_config import TopicConfig
+from fastprod.broker.topics import ZERO_ID, TopicError
+
+_FIRST_DELETE_BY_ID_VERSION = 6
+_MOST_TOPICS = 10_000
+
+
+def _not_controller(cluster: Cluster, node_id: int) -> TopicError | None:
+    if node_id == cluster.controller_id:
+        return None
+    return TopicError(
+        codes.NOT_CONTROLLER,
+        f"node {node_id} is not the controller; node {cluster.controller_id} is",
+    )
+
+
+class CreateTopicsApi:
+    """Handles CreateTopics. Any thread.
+
+    Args:
+        cluster: whose topics.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def handle(self, call: Call[CreateTopicsRequest]) -> None:
+        """Make every topic that can be made; they can be used when the answer goes out."""
+        by_name: dict[str, list[CreatableTopic]] = {}
+        for topic in call.message.topics:
+            by_name.setdefault(topic.name, []).append(topic)
+        refused = _not_controller(self._cluster, call.node_id)
+        if len(by_name) > _MOST_TOPICS:
+            # Each answer tells all settings of its topic.
+            refused = TopicError(
+                codes.POLICY_VIOLATION,
+                f"{len(by_name):,} topics in one request, over {_MOST_TOPICS:,}",
+            )
+        results = []
+        for name, asked in by_name.items():
+            try:
+                if refused is not None:
+                    raise refused
+                if len(asked) > 1:
+                    raise TopicError(
+                        codes.INVALID_REQUEST,
+                        f"topic {name!r} stands {len(asked)} times in the request",
+                    )
+                results.append(self._create(asked[0], call.message.validate_only))
+            except TopicError as error:
+                results.append(_not_created(name, error.code, error.message))
+        call.answer(CreateTopicsResponse(topics=results))
+
+    def refuse(self, call: Call[CreateTopicsRequest], code: int, text: str | None) -> None:
+        """Answer every topic with `code`."""
+        names = dict.fromkeys(topic.name for topic in call.message.topics)
+        call.answer(CreateTopicsResponse(topics=[_not_created(name, code, text) for name in names]))
+
+    def _create(self, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+        topics = self._cluster.topics
+        config = {each.name: each.value for each in asked.configs}
+        assignment = {each.partition_index: each.broker_ids for each in asked.assignments}
+        if len(assignment) != len(asked.assignments):
+            raise TopicError(
+                codes.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned more than once"
+            )
+        plan = (asked.name, asked.num_partitions, asked.replication_factor, config, assignment)
+        if validate_only:
+            checked, replicas = topics.check_new(*plan)
+            return _created(asked.name, ZERO_ID, checked, len(replicas), len(replicas[0]))
+        made = topics.create(*plan)
+        first = made.partitions[0]
+        return _created(made.name, made.id, made.config, len(made.partitions), len(first.replicas))
+
+
+def _created(
+    name: str, topic_id: bytes, config: TopicConfig, partition_count: int, replicas: int
+) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=codes.NONE,
+        error_message=None,
+        num_partitions=partition_count,
+        replication_factor=replicas,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.setting.name,
+                value=entry.value,
+                read_only=False,
+                config_source=entry.source,
+                is_sensitive=False,
+            )
+            for entry in config.entries()
+        ],
+    )
+
+
+def _not_created(name: str, code: int, text: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=text, configs=None)
+
+
+class DeleteTopicsApi:
+    """Handles DeleteTopics. Any thread.
+
+    Args:
+        cluster: whose topics.
+        purgatory: fetches that wait for a deleted topic end (D4.3).
+    """
+
+    def __init__(self, cluster: Cluster, purgatory: DelayedOperationPurgatory) -> None:
+        self._cluster = cluster
+        self._purgatory = purgatory
+
+    def handle(self, call: Call[DeleteTopicsRequest]) -> None:
+        """Delete every topic that there is."""
+        refused = _not_controller(self._cluster, call.node_id)
+        results = []
+        for asked in _asked(call):
+            try:
+                if refused is not None:
+                    raise refused
+                results.append(self._delete(asked))
+            except TopicError as error:
+                results.append(_result(asked, error.code, error.message))
+        call.answer(DeleteTopicsResponse(responses=results))
+
+    def refuse(self, call: Call[DeleteTopicsRequest], code: int, text: str | None) -> None:
+        """Answer every topic with `code`."""
+        results = [_result(asked, code, text) for asked in _asked(call)]
+        call.answer(DeleteTopicsResponse(responses=results))
+
+    def _delete(self, asked: DeleteTopicState) -> DeletableTopicResult:
+        name = asked.name
+        if name is None:
+            topic = self._cluster.topics.by_id(asked.topic_id)
+            if topic is None:
+                raise TopicError(codes.UNKNOWN_TOPIC_ID, "This server has no topic with that id.")
+            name = topic.name
+        elif asked.topic_id != ZERO_ID:
+            raise TopicError(codes.INVALID_REQUEST, "a topic is named by its name or by its id")
+        deleted = self._cluster.topics.delete(name)
+        for partition in deleted.partitions:
+            self._purgatory.check_and_complete(partition)
+        return DeletableTopicResult(name=name, topic_id=deleted.id, error_code=codes.NONE)
+
+
+def _asked(call: Call[DeleteTopicsRequest]) -> list[DeleteTopicState]:
+    if call.version >= _FIRST_DELETE_BY_ID_VERSION:
+        return call.message.topics
+    return [DeleteTopicState(name=name) for name in call.message.topic_names]
+
+
+def _result(asked: DeleteTopicState, code: int, text: str | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=asked.name, topic_id=asked.topic_id, error_code=code, error_message=text
+    )

@@ -1,0 +1,513 @@
+"""Broker: an embedded Kafka broker, started and stopped in milliseconds."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from fastprod._core.record_reader import ReadRecord
+from fastprod.broker.api_table import ApiTable, Pin
+from fastprod.broker.clock import Clock, SystemClock
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.faults.fault_verbs import FaultVerbs
+from fastprod.broker.log.log_error import LogError
+from fastprod.broker.node import Node
+from fastprod.broker.partition import Partition
+from fastprod.broker.request_log import LoggedRequest
+from fastprod.broker.shared_state import SharedState
+from fastprod.broker.topics import Topic, TopicError
+from fastprod.errors import ConfigError, IllegalStateError, KafkaError
+
+_MAX_NODE_COUNT = 100
+
+
+class StoredRecord(NamedTuple):
+    """One record in a partition.
+
+    Attributes:
+        partition: 0-based.
+        offset: in the partition.
+        timestamp: milliseconds since the epoch; the broker's with LogAppendTime.
+        key: None if null.
+        value: None if null.
+        headers: (key, value or None), in order.
+    """
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class BrokerTopicError(KafkaError):
+    """A topic cannot be made, deleted or found.
+
+    Attributes:
+        code: Kafka's error code.
+        topic: its name.
+    """
+
+
+class Broker:
+    """A Kafka broker in this process: real sockets, real protocol, no JVM.
+
+    >>> with Broker(topics={"orders": 3}) as broker:
+    ...     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+    It serves Produce, Fetch, ListOffsets, Metadata, FindCoordinator, ApiVersions, CreateTopics,
+    DeleteTopics, InitProducerId without transactions, DescribeConfigs and DescribeCluster, in the
+    versions that Kafka 3.0 lists. Consumers use `assign`: there are no groups yet.
+
+    Several nodes share one set of logs: each partition has a leader that answers, the others say
+    NOT_LEADER_OR_FOLLOWER. With the defaults nothing is written to disk, and nothing is left when
+    it stops.
+
+    Every method may be called by any thread, but not in a child of the process that made it: after
+    `os.fork` the child's copy is closed and raises IllegalStateError, and the parent's goes on.
+
+    Args:
+        brokers: number of nodes, 1 to 100; default 1. Node ids count from 0; the first node that is
+            up is the controller.
+        topics: topics to make at the start: names to partition counts, or names alone, which get
+            `num_partitions`; those that `data_dir` holds already stay as they are.
+        host: address to listen on; default 127.0.0.1.
+        port: of the first node, the others have the next ones; default 0: the system chooses each.
+        advertised_host: address that clients are told; default: `host`.
+        data_dir: folder for logs and topics, made if it does not exist, found again by the next
+            Broker; default None: in memory.
+        discard: validate and answer, but keep no records, for measurements; default False.
+        validation: "full" looks at every record, "crc" at the checksum alone, "none" at neither
+            (contract D1.3); default "full", as Kafka.
+        sync: "never" leaves fsync to the system, as Kafka; "batch" calls it before each answer,
+            "interval" each `sync_interval_ms` (contract C8.1); default "never".
+        auto_create_topics: make a topic when a client asks for its metadata; default True.
+        num_partitions: of a topic that is made without a number; default 1.
+        versions: API name or key to what it is pinned to: the highest version, (lowest, highest),
+            or None to hide it.
+        max_versions: list only versions of this Kafka release: "2.1", "2.8" or "3.0".
+        clock: what records are stamped by; default: the system's. Fetches wait by the system's
+            clock always.
+        config: any other setting of `BrokerConfig`, in Kafka's names with underscores.
+
+    Raises:
+        ConfigError: an argument is out of its range, unknown, or in conflict with another, or the
+            folder is in use or damaged.
+        OSError: a folder cannot be made.
+
+    Source: broker contract A to E; the protocol is Apache Kafka's.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        discard: bool = False,
+        validation: str = "full",
+        sync: str = "never",
+        auto_create_topics: bool = True,
+        num_partitions: int = 1,
+        versions: Mapping[str | int, Pin] | None = None,
+        max_versions: str | None = None,
+        clock: Clock | None = None,
+        **config: Any,
+    ) -> None:
+        _check_addresses(brokers, port)
+        if isinstance(topics, str):
+            raise ConfigError(
+                f"topics is the text {topics!r}; give a list of names, or names with partition "
+                f"counts",
+                key="topics",
+            )
+        if discard and data_dir is not None:
+            raise ConfigError(
+                "discard keeps no records, data_dir keeps them; choose one", key="discard"
+            )
+        self._config = BrokerConfig.make(
+            {
+                "auto_create_topics_enable": auto_create_topics,
+                "num_partitions": num_partitions,
+                "discard": discard,
+                "validation": validation,
+                "sync": sync,
+                **config,
+            }
+        )
+        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, -1)
+        self._node_count = brokers
+        self._host = host
+        self._port = port
+        self._advertised_host = advertised_host
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._table = ApiTable(max_versions, versions)
+        self._clock = clock or SystemClock()
+        self._faults = FaultVerbs()
+        self._pid = os.getpid()
+        self._state: SharedState | None = None
+        self._nodes: list[Node] = []
+        self._is_started = False
+        self._is_stopped = False
+
+    def start(self) -> Broker:
+        """Open the ports and serve; returns itself. Clients can connect when this returns.
+
+        Blocks for milliseconds; with a `data_dir` for as long as its recovery takes.
+
+        Raises:
+            IllegalStateError: it was started before; make a new one.
+            ConfigError: the folder is in use or damaged, or a topic cannot be made.
+            OSError: a port cannot be had, or the folder cannot be used.
+        """
+        self._check_process()
+        if self._is_started:
+            raise IllegalStateError("this broker was started before; make a new one")
+        self._is_started = True
+        node_ids = range(self._node_count)
+        self._state = SharedState(
+            self._config, self._clock, node_ids, self._data_dir, self._table, self._faults
+        )
+        try:
+            for node_id in node_ids:
+                self._nodes.append(
+                    Node(
+                        node_id,
+                        self._state,
+                        self._clock,
+                        self._host,
+                        self._port + node_id if self._port else 0,
+                        self._advertised_host,
+                    )
+                )
+            self._faults.attach(self._state.purgatory, self._nodes)
+            for name, partition_count in self._topics.items():
+                self._make_first_topic(name, partition_count)
+            for node in self._nodes:
+                node.up()
+        except BaseException:
+            self.stop()
+            raise
+        _started.add(self)
+        return self
+
+    def stop(self) -> None:
+        """Answer what waits, close every connection, port and log. May be repeated.
+
+        Blocks for milliseconds, or for a request that is being handled, or for files to be synced.
+        """
+        self._check_process()
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        _started.discard(self)
+        if self._state is not None:
+            self._state.purgatory.close()
+        for node in self._nodes:
+            node.begin_shutdown()
+        for node in self._nodes:
+            node.close()
+        if self._state is not None:
+            self._state.close()
+
+    def __enter__(self) -> Broker:
+        return self if self._is_started else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all nodes, "host:port,host:port", as clients take them.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        return ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes, by id; `nodes[1].down()` takes one away.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        self._running()
+        return tuple(self._nodes)
+
+    @property
+    def faults(self) -> FaultVerbs:
+        """What makes it misbehave, for tests: `broker.faults.lose_reply("Produce")` (G2).
+
+        Faults can be planned before the start, and are all undone by `broker.faults.reset()`.
+        """
+        return self._faults
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, the same in a later Broker with the same `data_dir`.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        return self._running().cluster.cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        """Id of the node that makes and deletes topics; -1: no node is up.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        return self._running().cluster.controller_id
+
+    def topic_names(self) -> list[str]:
+        """Names of the topics, sorted.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        return [topic.name for topic in self._running().topics.all()]
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic; it can be used when this returns.
+
+        Args:
+            name: 1 to 249 characters of a-z, A-Z, 0-9, `.`, `_` and `-`.
+            partitions: 1 to 100,000; default -1: `num_partitions`.
+            replication_factor: default -1: `default_replication_factor`.
+            config: Kafka's topic settings, as {"max.message.bytes": "100000"}.
+
+        Raises:
+            BrokerTopicError: it exists, or a value is not allowed; `code` is Kafka's.
+            IllegalStateError: it was not started.
+        """
+        topics = self._running().topics
+        try:
+            topics.create(name, partitions, replication_factor, config)
+        except TopicError as error:
+            raise BrokerTopicError(error.message, code=error.code, topic=name) from None
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records; fetches that wait for it end (D4.3).
+
+        Raises:
+            BrokerTopicError: there is no such topic.
+            IllegalStateError: it was not started.
+        """
+        state = self._running()
+        try:
+            deleted = state.topics.delete(name)
+        except TopicError as error:
+            raise BrokerTopicError(error.message, code=error.code, topic=name) from None
+        for partition in deleted.partitions:
+            state.purgatory.check_and_complete(partition)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> int:
+        """Let another node lead a partition; returns the new leader epoch.
+
+        Args:
+            topic: its name.
+            partition: 0-based.
+            node_id: from 0; it may be down, then nobody answers for the partition.
+
+        Raises:
+            BrokerTopicError: there is no such topic or partition.
+            ValueError: there is no such node.
+            IllegalStateError: it was not started.
+        """
+        state = self._running()
+        found = self._partition(topic, partition)
+        if node_id not in state.cluster.node_ids:
+            raise ValueError(f"no node {node_id}; there are 0 to {self._node_count - 1}")
+        epoch = state.cluster.move_leader(found, node_id)
+        state.purgatory.check_and_complete(found)
+        return epoch
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Id of the node that leads a partition; -1: none does.
+
+        Raises:
+            BrokerTopicError: there is no such topic or partition.
+            IllegalStateError: it was not started.
+        """
+        return self._partition(topic, partition).leader
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """Offset that the next record of a partition will get.
+
+        Raises:
+            BrokerTopicError: there is no such topic or partition.
+            IllegalStateError: it was not started.
+        """
+        return self._partition(topic, partition).log.log_end_offset
+
+    def records(self, topic: str, partition: int | None = None) -> list[StoredRecord]:
+        """Return the records that are stored, decompressed, without a consumer.
+
+        Blocks for as long as reading them takes; meant for tests, not for millions.
+
+        Args:
+            topic: its name.
+            partition: 0-based; None: all, one partition after the other.
+
+        Raises:
+            BrokerTopicError: there is no such topic or partition.
+            KafkaError: stored bytes are damaged (with `validation` below "full").
+            IllegalStateError: it was not started.
+        """
+        found = self._topic(topic)
+        chosen = found.partitions if partition is None else [self._partition(topic, partition)]
+        return [
+            _stored(each.index, record)
+            for each in chosen
+            for batch in each.log.batches()
+            if not batch.is_control
+            for record in batch.records()
+        ]
+
+    def run_retention_now(self) -> int:
+        """Drop the segments that are too old or too many; returns how many went (C4.5).
+
+        The broker does it by itself `log_retention_check_interval_ms` after records came, and
+        when the next segment is too old.
+
+        Raises:
+            BrokerTopicError: files of a partition cannot be removed.
+            IllegalStateError: it was not started, or is stopped.
+        """
+        topics = self._running().topics
+        if self._is_stopped:
+            raise IllegalStateError("this broker is stopped; its logs are closed")
+        count = 0
+        for partition in [each for topic in topics.all() for each in topic.partitions]:
+            try:
+                count += partition.log.run_retention_now()
+            except LogError as error:
+                if not partition.is_deleted:
+                    raise BrokerTopicError(
+                        error.message, code=error.error_code, topic=partition.topic
+                    ) from None
+        return count
+
+    def requests(self, api: str | int | None = None) -> list[LoggedRequest]:
+        """Return what clients asked, oldest first: the last `request_log_size` requests.
+
+        Args:
+            api: Kafka's name or key of an API, as "Produce" or 0; None: every one.
+
+        Raises:
+            IllegalStateError: it was not started.
+        """
+        return self._running().request_log.entries(api)
+
+    def _make_first_topic(self, name: str, partition_count: int) -> None:
+        topics = self._running().topics
+        if topics.get(name) is not None:
+            return
+        try:
+            topics.create(name, partition_count)
+        except TopicError as error:
+            raise ConfigError(f"topic {name!r}: {error.message}", key="topics") from None
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._running().topics.get(name)
+        if topic is None:
+            raise BrokerTopicError(
+                f"no topic {name!r}; there are {', '.join(self.topic_names()) or 'none'}",
+                code=3,
+                topic=name,
+            )
+        return topic
+
+    def _partition(self, name: str, index: int) -> Partition:
+        topic = self._topic(name)
+        partition = topic.partition(index)
+        if partition is None:
+            raise BrokerTopicError(
+                f"topic {name!r} has partitions 0 to {len(topic.partitions) - 1}, not {index}",
+                code=3,
+                topic=name,
+                partition=index,
+            )
+        return partition
+
+    def _running(self) -> SharedState:
+        self._check_process()
+        if self._state is None:
+            raise IllegalStateError("this broker was not started; call start(), or use `with`")
+        return self._state
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise IllegalStateError(
+                f"this broker runs in process {self._pid}, this is process {os.getpid()}, its "
+                f"child; make a Broker of its own here"
+            )
+
+    def _abandon(self) -> None:
+        """In the child of a fork: no thread came along, and the sockets are the parent's."""
+        for node in self._nodes:
+            node.abandon()
+        if self._state is not None:
+            self._state.abandon()
+
+
+def _check_addresses(brokers: int, port: int) -> None:
+    if isinstance(brokers, bool) or not isinstance(brokers, int):
+        raise ConfigError(f"brokers is {brokers!r}; it must be a whole number", key="brokers")
+    if not 1 <= brokers <= _MAX_NODE_COUNT:
+        raise ConfigError(
+            f"brokers is {brokers}; it must be from 1 to {_MAX_NODE_COUNT}", key="brokers"
+        )
+    if not 0 <= port <= 65_536 - brokers:
+        raise ConfigError(
+            f"port is {port}; with {brokers} node(s) it must be from 0 to {65_536 - brokers}",
+            key="port",
+        )
+
+
+def _stored(partition: int, record: ReadRecord) -> StoredRecord:
+    return StoredRecord(
+        partition, record.offset, record.timestamp, record.key, record.value, record.headers
+    )
+
+
+# Brokers that run here, or in the process that this one is a child of.
+_started: set[Broker] = set()
+
+
+def _abandon_in_child() -> None:
+    """Close the inherited sockets: else the parent's port would outlive the parent."""
+    for broker in list(_started):
+        broker._abandon()
+    _started.clear()
+
+
+def _stop_at_exit() -> None:
+    for broker in list(_started):
+        broker.stop()
+
+
+os.register_at_fork(after_in_child=_abandon_in_child)
+atexit.register(_stop_at_exit)

@@ -1,0 +1,190 @@
+"""The folder of a broker with files: who uses it, its identity, its topics, its producer ids.
+
+Logs lie beside these files and are no business of this module. Both files are written to a second
+name, synced and renamed: after a crash there is the old content or the new, never half of one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fastprod.broker.log.partition_folder import DELETED_FOLDERS, renamed
+from fastprod.broker.topics import SavedPartition, SavedTopic
+from fastprod.errors import ConfigError
+
+_FORMAT_VERSION = 1
+
+
+class DataDirectory:
+    """One broker's folder, made if it does not exist, and held until `close`.
+
+    Args:
+        path: the folder; only one broker at a time can use it.
+
+    Raises:
+        ConfigError: another broker uses it (`key` is data_dir), or its files are of another
+            format or damaged.
+        OSError: it cannot be made or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self._state_path = path / "cluster.json"
+        self._producer_ids_path = path / "producer-ids.json"
+        self._lock_fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock_fd)
+            raise ConfigError(
+                f"another broker uses the folder {path}; stop it, or choose another data_dir",
+                key="data_dir",
+            ) from None
+
+    def read_cluster(self) -> tuple[str | None, list[SavedTopic]]:
+        """Return the cluster's id, None in a new folder, and its topics.
+
+        Raises:
+            ConfigError: the file cannot be understood.
+        """
+        content = self._read(self._state_path)
+        if content is None:
+            return None, []
+        try:
+            topics = [
+                SavedTopic(
+                    str(row["name"]),
+                    bytes.fromhex(row["id"]),
+                    dict(row["config"]),
+                    [
+                        SavedPartition(list(each["replicas"]), int(each["leader_epoch"]))
+                        for each in row["partitions"]
+                    ],
+                )
+                for row in content["topics"]
+            ]
+            return str(content["cluster_id"]), topics
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._damaged(self._state_path, error) from error
+
+    def write_cluster(self, cluster_id: str, topics: Iterable[SavedTopic]) -> None:
+        """Write down the cluster's id and topics.
+
+        Raises:
+            OSError: it cannot be written; the old file stands.
+        """
+        rows = [
+            {
+                "name": topic.name,
+                "id": topic.id.hex(),
+                "config": topic.config,
+                "partitions": [each._asdict() for each in topic.partitions],
+            }
+            for topic in topics
+        ]
+        self._write(self._state_path, {"cluster_id": cluster_id, "topics": rows})
+
+    def read_next_producer_id(self) -> int:
+        """Return the first producer id that no earlier run can have given away.
+
+        Raises:
+            ConfigError: the file cannot be understood.
+        """
+        content = self._read(self._producer_ids_path)
+        if content is None:
+            return 0
+        try:
+            return int(content["next_producer_id"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._damaged(self._producer_ids_path, error) from error
+
+    def write_next_producer_id(self, next_producer_id: int) -> None:
+        """Write down that every producer id below may be in use.
+
+        Raises:
+            OSError: it cannot be written; the old file stands.
+        """
+        self._write(self._producer_ids_path, {"next_producer_id": next_producer_id})
+
+    def set_aside_stray(self, folder: Path) -> Path | None:
+        """Rename a partition's folder that belongs to no topic; returns its new name.
+
+        A crash between deleting a topic and deleting its logs leaves one. A new topic of that
+        name must not find the old records in it.
+        """
+        if not folder.exists():
+            return None
+        number = 0
+        while (stray := renamed(folder, f".{number}-stray")).exists():
+            number += 1
+        folder.rename(stray)
+        return stray
+
+    def remove_deleted(self) -> None:
+        """Finish deletions of logs that a crash has cut short (C1.1).
+
+        Raises:
+            OSError: a folder cannot be removed.
+        """
+        for folder in self.path.glob(DELETED_FOLDERS):
+            shutil.rmtree(folder)
+
+    def close(self) -> None:
+        """Let another broker use the folder. May be repeated."""
+        if self._lock_fd >= 0:
+            # A forked child may hold a copy of the descriptor, and with it the lock.
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """In the child of a fork: let go of the descriptor; the lock stays the parent's."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        try:
+            content = json.loads(text)
+            version = content["format_version"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._damaged(path, error) from error
+        if version != _FORMAT_VERSION:
+            raise ConfigError(
+                f"{path} has format {version}; this version reads format {_FORMAT_VERSION} only",
+                key="data_dir",
+            )
+        return dict(content)
+
+    def _write(self, path: Path, content: dict[str, Any]) -> None:
+        text = json.dumps({"format_version": _FORMAT_VERSION, **content}, indent=1)
+        new = path.with_suffix(".new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(fd)
+        new.replace(path)
+        folder = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @staticmethod
+    def _damaged(path: Path, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"{path} cannot be read ({type(error).__name__}: {error}); restore it, or start with "
+            f"an empty data_dir",
+            key="data_dir",
+        )

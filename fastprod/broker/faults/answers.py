@@ -1,0 +1,146 @@
+"""Answers that come late, in pieces, cut short, or not at all."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from fastprod.broker.faults.target import Place
+from fastprod.broker.request import (
+    CloseConnectionResponse,
+    PieceResponse,
+    Request,
+    ResponseQueue,
+    SendResponse,
+    SizedBuffer,
+)
+
+_pack_size = struct.Struct(">i").pack
+
+
+class Hold(Protocol):
+    """Calls `action` after `delay_ms`, at once if that is 0; never blocks the caller."""
+
+    def __call__(self, delay_ms: float, action: Callable[[], None], /) -> None: ...
+
+
+class Dribble(NamedTuple):
+    """How an answer is cut into pieces.
+
+    Attributes:
+        chunk_bytes: size of all but the last.
+        pause_ms: between two of them.
+    """
+
+    chunk_bytes: int
+    pause_ms: float
+
+
+@dataclass(slots=True)
+class AnswerPlan:
+    """What becomes of the answer to one request.
+
+    Attributes:
+        delay_ms: it waits so long.
+        dribble: it is written in pieces.
+        truncate_to_bytes: it ends after so many bytes, and the connection with it.
+        is_lost: the connection ends in its place.
+        is_answered: the request has been answered already.
+        refused: errors to put into it.
+    """
+
+    delay_ms: float = 0
+    dribble: Dribble | None = None
+    truncate_to_bytes: int | None = None
+    is_lost: bool = False
+    is_answered: bool = False
+    refused: dict[Place, int] = field(default_factory=dict)
+
+    @property
+    def sends_as_usual(self) -> bool:
+        """Whether the answer goes out in time, in one piece, and alone."""
+        return not (
+            self.delay_ms or self.dribble or self.is_lost or self.truncate_to_bytes is not None
+        )
+
+
+class PlannedAnswer:
+    """The action that answers as planned.
+
+    Args:
+        plan: how.
+        parts: header and body; None: nothing is to be said (acks=0).
+        is_changed: `parts` are others than those that `go_on` would send.
+        hold: the timer.
+    """
+
+    def __init__(
+        self,
+        plan: AnswerPlan,
+        parts: Sequence[SizedBuffer] | None,
+        is_changed: bool,
+        hold: Hold,
+    ) -> None:
+        self._plan = plan
+        self._parts = parts
+        self._is_changed = is_changed
+        self._hold = hold
+
+    def take(self, request: Request, go_on: Callable[[], None]) -> None:
+        """Answer when it is time."""
+        self._hold(self._plan.delay_ms, lambda: self._answer(request, go_on))
+
+    def _answer(self, request: Request, go_on: Callable[[], None]) -> None:
+        plan, parts = self._plan, self._parts
+        if plan.is_lost:
+            request.close_connection()
+        elif parts is None:
+            go_on()
+        elif plan.truncate_to_bytes is not None or plan.dribble is not None:
+            PiecewiseAnswer(request, parts, plan, self._hold).go_on()
+        elif self._is_changed:
+            request.respond(parts)
+        else:
+            go_on()
+
+
+class PiecewiseAnswer:
+    """Writes an answer piece by piece; the Processor's thread and the timer take turns.
+
+    Args:
+        request: is answered by this.
+        parts: header and body.
+        plan: `dribble` and `truncate_to_bytes`.
+        hold: the timer.
+    """
+
+    def __init__(
+        self, request: Request, parts: Sequence[SizedBuffer], plan: AnswerPlan, hold: Hold
+    ) -> None:
+        framed = b"".join((_pack_size(sum(map(len, parts))), *parts))
+        self._is_truncated = plan.truncate_to_bytes is not None
+        self._left = memoryview(framed)[: plan.truncate_to_bytes]
+        self._dribble = plan.dribble or Dribble(len(framed), 0)
+        self._request = request
+        self._hold = hold
+        self._queue: ResponseQueue = request.answer_in_pieces()
+
+    def go_on(self) -> None:
+        """Write the next piece, and see to it that the one after it follows."""
+        piece = self._left[: self._dribble.chunk_bytes]
+        self._left = self._left[len(piece) :]
+        request = self._request
+        if not piece:
+            self._queue.send_response(CloseConnectionResponse(request))
+        elif self._left or self._is_truncated:
+            self._queue.send_response(PieceResponse(request, (piece,), len(piece), self._written))
+        else:
+            self._queue.send_response(SendResponse(request, (piece,), len(piece)))
+
+    def _written(self) -> None:
+        if not self._request.connection.is_open:
+            # Nobody listens any more; the request is to be counted all the same.
+            self._left = self._left[:0]
+        self._hold(self._dribble.pause_ms if self._left else 0, self.go_on)

@@ -1,0 +1,295 @@
+"""PlannedFaults: finds what is planned for a request and its answer, and does it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from fastprod.broker.api_table import APIS
+from fastprod.broker.faults.answers import AnswerPlan, Dribble, Hold, PlannedAnswer
+from fastprod.broker.faults.fault_queue import FaultQueue, PlannedFault
+from fastprod.broker.faults.hooks import Action, Close, Drop, Faults
+from fastprod.broker.faults.refusals import (
+    REFUSABLE,
+    refuse_everywhere,
+    refuse_places,
+    withhold,
+)
+from fastprod.broker.faults.target import Aim, RequestTarget, error_code_of
+from fastprod.broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.broker.request import Request, SizedBuffer
+
+REQUEST_TIMED_OUT: Final = 7
+
+
+class Refuse(NamedTuple):
+    """Answer with an error, `delay_ms` later than at once, and do nothing."""
+
+    code: int
+    delay_ms: float
+
+
+class Instead(NamedTuple):
+    """Do this, and nothing else."""
+
+    action: Action
+
+
+class AppendLate(NamedTuple):
+    """Answer that the time is over, and append after `delay_ms`."""
+
+    delay_ms: float
+
+
+class Lose(NamedTuple):
+    """Do what was asked, and close the connection in place of the answer."""
+
+
+class Truncate(NamedTuple):
+    """Do what was asked, and answer with so many bytes."""
+
+    size_bytes: int
+
+
+class Delay(NamedTuple):
+    """Do what was asked, and answer later."""
+
+    ms: float
+
+
+RequestEffect = Refuse | Instead | AppendLate | Lose | Truncate
+Effect = RequestEffect | Delay | Dribble
+
+
+class InterceptedRequest(NamedTuple):
+    """A request as an interceptor sees it.
+
+    Attributes:
+        api: Kafka's name of the API, as "Produce".
+        version: of the request.
+        client_id: the client's name for itself.
+        node_id: node that was asked.
+        connection_id: Kafka's name of the connection (A3.2).
+        message: decoded, in Kafka's field names with underscores; not to be changed.
+    """
+
+    api: str
+    version: int
+    client_id: str | None
+    node_id: int
+    connection_id: str
+    message: Any
+
+
+Interceptor = Callable[[InterceptedRequest], int | str | Action | None]
+
+
+class PlannedFaults(Faults):
+    """Effects that wait for their requests, and interceptors. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: FaultQueue[RequestEffect] = FaultQueue()
+        self._delays: FaultQueue[Delay] = FaultQueue()
+        self._dribbles: FaultQueue[Dribble] = FaultQueue()
+        self._interceptors: list[Interceptor] = []
+        self._is_idle = True
+        self._purgatory: DelayedOperationPurgatory | None = None
+        self._held: list[tuple[DelayedOperation, Callable[[], None]]] = []
+        self._calling = threading.local()
+
+    @property
+    def is_called_by_interceptor(self) -> bool:
+        """Whether this thread is the broker's and runs an interceptor: it must not be kept."""
+        return getattr(self._calling, "is_on", False)
+
+    def use_timer(self, purgatory: DelayedOperationPurgatory) -> None:
+        """Delay by this from now on; without it nothing is delayed."""
+        self._purgatory = purgatory
+
+    def plan(self, effect: Effect, aim: Aim, n: int | None, after: int) -> None:
+        """Let `effect` wait for `n` requests; None: for all. `after` so many that pass first.
+
+        Raises:
+            ValueError: a count is negative, or n is 0.
+        """
+        with self._lock:
+            if isinstance(effect, Delay):
+                self._delays.add(PlannedFault(effect, aim, n, after))
+            elif isinstance(effect, Dribble):
+                self._dribbles.add(PlannedFault(effect, aim, n, after))
+            else:
+                self._requests.add(PlannedFault(effect, aim, n, after))
+            self._is_idle = False
+
+    def add_interceptor(self, function: Interceptor) -> None:
+        """Have `function` asked about each request, after those that are there."""
+        with self._lock:
+            self._interceptors = [*self._interceptors, function]
+            self._is_idle = False
+
+    def remove_interceptor(self, function: Interceptor) -> None:
+        """No longer ask it; nothing if it is not there."""
+        with self._lock:
+            self._interceptors = [each for each in self._interceptors if each is not function]
+
+    def forget(self) -> None:
+        """Forget plans and interceptors; what is held back goes on at once."""
+        with self._lock:
+            for queue in (self._requests, self._delays, self._dribbles):
+                queue.clear()
+            self._interceptors = []
+            self._is_idle = True
+            held, self._held = self._held, []
+        purgatory = self._purgatory
+        for operation, action in held:
+            if purgatory is not None and purgatory.withdraw(operation):
+                action()
+
+    def hold(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Call `action` after `delay_ms` on the broker's timer thread; at once if that is 0."""
+        if delay_ms <= 0 or self._purgatory is None:
+            action()
+            return
+        operation = self._purgatory.run_later(delay_ms, action)
+        with self._lock:
+            self._held = [each for each in self._held if not each[0].is_completed]
+            self._held.append((operation, action))
+
+    def before(self, request: Request, message: Any) -> int | Action | None:
+        """Say what happens to a decoded request."""
+        if self._is_idle:
+            return None
+        decided: int | Action | AppendLate | None = self._intercept(request, message)
+        plan = AnswerPlan()
+        with self._lock:
+            target = RequestTarget(request, message)
+            if decided is None:
+                decided = self._decide(target, plan)
+            if not isinstance(decided, Close | Drop):
+                delay = self._delays.take(target)
+                plan.delay_ms += 0 if delay is None else delay.ms
+                plan.dribble = self._dribbles.take(target)
+            planned = (self._requests, self._delays, self._dribbles, self._interceptors)
+            self._is_idle = not any(planned)
+        if plan.refused:
+            withhold(target.api_key, message, plan.refused)
+        request.fault = plan
+        if isinstance(decided, AppendLate):
+            early = refuse_everywhere(request, message, REQUEST_TIMED_OUT)
+            return _LateAppend(decided, plan, early, self.hold)
+        return decided
+
+    def after(
+        self, request: Request, parts: Sequence[SizedBuffer] | None
+    ) -> Sequence[SizedBuffer] | Action | None:
+        """Say what happens to an answer."""
+        plan = request.fault
+        if not isinstance(plan, AnswerPlan):
+            return None
+        if plan.is_answered:
+            return Drop()
+        request.fault = None
+        is_changed = bool(plan.refused) and parts is not None
+        if parts is not None and is_changed:
+            parts = refuse_places(request.header, parts, plan.refused)
+        if plan.sends_as_usual:
+            return parts if is_changed else None
+        return PlannedAnswer(plan, parts, is_changed, self.hold)
+
+    def _intercept(self, request: Request, message: Any) -> int | Action | None:
+        interceptors = self._interceptors
+        if not interceptors:
+            return None
+        header = request.header
+        seen = InterceptedRequest(
+            APIS[header.api_key].name,
+            header.version,
+            header.client_id,
+            request.node_id,
+            request.connection.id,
+            message,
+        )
+        self._calling.is_on = True
+        try:
+            for function in interceptors:
+                answer = function(seen)
+                if answer is not None:
+                    return _verdict(answer)
+        finally:
+            self._calling.is_on = False
+        return None
+
+    def _decide(self, target: RequestTarget, plan: AnswerPlan) -> int | Action | AppendLate | None:
+        """Find what is planned for a request; the lock is held."""
+        for fault, places in self._requests.aimed_at(target):
+            effect = fault.effect
+            refuses_places = (
+                isinstance(effect, Refuse)
+                and fault.aim.is_at_places
+                and target.api_key in REFUSABLE
+            )
+            if (plan.refused and not refuses_places) or fault.lets_pass():
+                continue
+            self._requests.use(fault)
+            if not isinstance(effect, Refuse):
+                return _settle(effect, plan)
+            plan.delay_ms = max(plan.delay_ms, effect.delay_ms)
+            if not refuses_places:
+                return effect.code
+            plan.refused.update(dict.fromkeys(places, effect.code))
+            target.places = [each for each in target.places if each not in plan.refused]
+        codes = set(plan.refused.values())
+        if len(codes) == 1 and not target.places:
+            plan.refused.clear()
+            return codes.pop()
+        return None
+
+
+class _LateAppend:
+    """Answers that the time is over, and lets the request go on later."""
+
+    def __init__(
+        self, effect: AppendLate, plan: AnswerPlan, parts: Sequence[SizedBuffer], hold: Hold
+    ) -> None:
+        self._delay_ms = effect.delay_ms
+        self._plan = plan
+        self._parts = parts
+        self._hold = hold
+
+    def take(self, request: Request, go_on: Callable[[], None]) -> None:
+        """Answer; what the handler will answer is for nobody."""
+        request.fault = AnswerPlan(is_answered=True)
+        answer = PlannedAnswer(self._plan, self._parts, True, self._hold)
+        answer.take(request, go_on)
+        self._hold(self._delay_ms, go_on)
+
+
+def _settle(
+    effect: Instead | AppendLate | Lose | Truncate, plan: AnswerPlan
+) -> Action | AppendLate | None:
+    if isinstance(effect, Instead):
+        return effect.action
+    if isinstance(effect, AppendLate):
+        return effect
+    if isinstance(effect, Truncate):
+        plan.truncate_to_bytes = effect.size_bytes
+    else:
+        plan.is_lost = True
+    return None
+
+
+def _verdict(answer: object) -> int | Action:
+    """What an interceptor wants.
+
+    Raises:
+        ValueError: it is neither an error nor an action.
+    """
+    if isinstance(answer, int | str):
+        return error_code_of(answer)
+    if isinstance(answer, type) or not callable(getattr(answer, "take", None)):
+        raise ValueError(
+            f"an interceptor returned {answer!r}; it can return None, an error or an action"
+        )
+    return answer  # type: ignore[return-value]

@@ -1,0 +1,354 @@
+"""A segment in Kafka's files: 20 digits and .log, .index, .timeindex (C1.2, LogSegment)."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import Buffer
+
+from fastprod._core.log_scan import (
+    batch_size,
+    find_largest_timestamp,
+    find_offset,
+    find_timestamp,
+    whole_batches,
+)
+from fastprod._core.log_validator import BatchInfo, inspect
+from fastprod.broker.log.file_handle import FileHandle
+from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.offset_index import OffsetIndex, TimeIndex
+from fastprod.broker.log.segment import Appended
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+_HEADER_BYTES: Final = 61
+_STEP_BYTES: Final = 16 * 1024
+_SCAN_BYTES: Final = 1024 * 1024
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Kafka's name of a file of the segment that begins with `offset`."""
+    return f"{offset:020d}{suffix}"
+
+
+class FileSegment:
+    """See `Segment`. The descriptor is opened by the first use.
+
+    Args:
+        folder: the partition's.
+        base_offset: offsets begin here.
+        created_ms: the broker's clock now.
+        config: sizes of the indexes, and the limit for decompressed records.
+        jitter_ms: taken off `segment.ms`.
+
+    It needs `create`, `load` or `recover` before anything else.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_config",
+        "_folder",
+        "_handle",
+        "_is_dirty",
+        "_largest_offset",
+        "_opening",
+        "_positions",
+        "_times",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "jitter_ms",
+        "max_timestamp",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        folder: Path,
+        base_offset: int,
+        created_ms: int,
+        config: LogConfig,
+        jitter_ms: int = 0,
+    ) -> None:
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self._folder = folder
+        self._config = config
+        self._handle: FileHandle | None = None
+        self._opening = threading.Lock()
+        self._positions = OffsetIndex(folder / file_name(base_offset, ".index"), base_offset)
+        self._times = TimeIndex(folder / file_name(base_offset, ".timeindex"), base_offset)
+        self._is_dirty = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self.size_bytes = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self._largest_offset = self.base_offset
+        self._bytes_since_entry = 0
+
+    @property
+    def path(self) -> Path:
+        """The .log file."""
+        return self._folder / file_name(self.base_offset, ".log")
+
+    @property
+    def is_full(self) -> bool:
+        limit = self._config.segment_index_bytes
+        # The last slot of the time index is for `finish` (C3.3).
+        return self._positions.size_bytes + 8 > limit or self._times.size_bytes + 24 > limit
+
+    def _open(self) -> FileHandle:
+        handle = self._handle
+        if handle is None:
+            with self._opening:
+                if self._handle is None:
+                    self._handle = FileHandle(self.path)
+                handle = self._handle
+        return handle
+
+    def create(self) -> None:
+        """Make its files, empty.
+
+        Raises:
+            OSError: they cannot be made.
+        """
+        self._handle = FileHandle(self.path, create=True)
+        self._handle.truncate(0)
+        self._positions.clear()
+        self._times.clear()
+        self._positions.save()
+        self._times.save()
+
+    def append(self, appended: Appended) -> None:
+        handle = self._open()
+        position = self.size_bytes
+        size = memoryview(appended.batch).nbytes
+        try:
+            handle.write_at(appended.batch, position)
+        except OSError:
+            # What was written is above `size_bytes`: nobody reads it, and recovery cuts it.
+            with contextlib.suppress(OSError):
+                handle.truncate(position)
+            raise
+        self._is_dirty = True
+        self._note(appended.last_offset, appended.max_timestamp, position, size)
+
+    def _note(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
+        """Count a batch in, and index it when it is time."""
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self._largest_offset = last_offset
+        if self._bytes_since_entry > self._config.index_interval_bytes:
+            self._positions.append(last_offset, position)
+            self._times.append(self.max_timestamp, self._largest_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+        self.size_bytes = position + size
+
+    def read(
+        self, offset: int, max_bytes: int, at_least_one: bool, up_to: int
+    ) -> list[Buffer] | None:
+        handle = self._open()
+        size = self.size_bytes
+        position = self._position_of(handle, offset, size)
+        if position is None:
+            return None
+        data = handle.read_at(max(min(max_bytes, size - position), 0), position)
+        end = whole_batches(data, 0, len(data), up_to)
+        if end == 0 and at_least_one:
+            first = batch_size(handle.read_at(_HEADER_BYTES, position), 0) or 0
+            data = handle.read_at(first, position)
+            end = whole_batches(data, 0, len(data), up_to)
+        if end == 0:
+            return []
+        return [data if end == len(data) else memoryview(data)[:end]]
+
+    def _position_of(self, handle: FileHandle, offset: int, size: int) -> int | None:
+        """Where the batch begins that reaches `offset`."""
+        position = self._positions.position_of(offset)
+        while position < size:
+            block = handle.read_at(min(_STEP_BYTES, size - position), position)
+            step, found = find_offset(block, 0, len(block), offset)
+            position += step
+            if found:
+                return position
+            if step == 0:
+                break
+        return None
+
+    def _blocks(self, position: int) -> Iterator[bytes]:
+        """Whole batches from `position` on."""
+        handle = self._open()
+        size = self.size_bytes
+        while position < size:
+            data = handle.read_at(min(_SCAN_BYTES, size - position), position)
+            end = whole_batches(data, 0, len(data), _INT64_MAX)
+            if end == 0:
+                data = handle.read_at(batch_size(data, 0) or 0, position)
+                end = len(data)
+            if end == 0:
+                return
+            yield data[:end]
+            position += end
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> tuple[int, int] | None:
+        offset = max(self._times.offset_before(timestamp), from_offset)
+        for block in self._blocks(self._positions.position_of(offset)):
+            found = find_timestamp(
+                block, 0, len(block), timestamp, from_offset, self._config.codec_limit_bytes
+            )
+            if found is not None:
+                return found
+        return None
+
+    def find_largest_timestamp(self, from_offset: int) -> tuple[int, int] | None:
+        limit = self._config.codec_limit_bytes
+        if from_offset <= self.base_offset:
+            batch = self.read(self._largest_offset, 0, True, _INT64_MAX) or []
+            return find_largest_timestamp(batch[0], 0, _INT32_MAX, 0, limit) if batch else None
+        best: tuple[int, int] | None = None
+        for block in self._blocks(self._positions.position_of(from_offset)):
+            found = find_largest_timestamp(block, 0, len(block), from_offset, limit)
+            if found is not None and (best is None or found[1] > best[1]):
+                best = found
+        return best
+
+    def flush(self) -> None:
+        if self._is_dirty:
+            # First: what is appended while it syncs is for the next time.
+            self._is_dirty = False
+            try:
+                self._open().sync()
+            except OSError:
+                self._is_dirty = True
+                raise
+
+    def finish(self, sync: bool = False) -> None:
+        self._times.append(self.max_timestamp, self._largest_offset)
+        self._positions.save(sync)
+        self._times.save(sync)
+
+    def load(self, end_offset: int | None = None) -> int | None:
+        """Take over files that were closed well; the indexes are rebuilt if need be (C8.5).
+
+        Args:
+            end_offset: where the next segment begins; None: this is the last one.
+
+        Returns:
+            The offset after the last batch; None: the log's end is not sound, `recover` it.
+        """
+        size = self._open().size_bytes
+        if not self._load_indexes(size):
+            self._positions.clear()
+            self._times.clear()
+            found = self._walk(0, self.base_offset, size)
+            self.finish()
+            return found
+        self.max_timestamp, self._largest_offset = self._times.last
+        first = next(self.batches_from(0, False, size), None)
+        self.first_timestamp = first[0].max_timestamp if first else self.max_timestamp
+        if end_offset is not None:
+            self.size_bytes = size
+            return end_offset
+        return self._walk(max(self._positions.last_position, 0), self.base_offset, size)
+
+    def _load_indexes(self, size: int) -> bool:
+        positions, times = self._positions, self._times
+        if not positions.load() or not times.load():
+            return False
+        # What `finish` wrote at the end has the largest timestamp; the others come in pairs.
+        if len(times) > len(positions) + 1 or (len(times) == 0 and size > 0):
+            return False
+        return positions.last_position < size
+
+    def _walk(self, position: int, next_offset: int, size: int) -> int | None:
+        """Count in the batches from `position` on; None if they do not end with the file."""
+        indexed = self._positions.last_position
+        for info, at in self.batches_from(position, False, size):
+            if at == position and at > 0:
+                next_offset = info.base_offset
+            if not self._follows(info, next_offset):
+                return None
+            next_offset = info.last_offset + 1
+            if at > indexed:
+                self._note(info.last_offset, info.max_timestamp, at, info.size_bytes)
+            else:
+                self._bytes_since_entry = info.size_bytes
+                self.size_bytes = at + info.size_bytes
+        return next_offset if self.size_bytes == size else None
+
+    def _follows(self, info: BatchInfo, next_offset: int) -> bool:
+        """Whether a batch may come at `next_offset`. Only compaction leaves gaps."""
+        if info.last_offset - self.base_offset > _INT32_MAX:
+            return False
+        if self._config.compact:
+            return info.base_offset >= next_offset
+        return info.base_offset == next_offset
+
+    def batches_from(
+        self, position: int, check_crc: bool = False, size: int | None = None
+    ) -> Iterator[tuple[BatchInfo, int]]:
+        """Headers and positions of the sound batches from byte `position` on."""
+        size = self.size_bytes if size is None else size
+        if position >= size:
+            return
+        with mmap.mmap(self._open().fd, size, access=mmap.ACCESS_READ) as log:
+            while (info := inspect(log, position, check_crc)) is not None:
+                yield info, position
+                position += info.size_bytes
+
+    def batches_at(self, offset: int) -> Iterator[BatchInfo]:
+        """Headers of the batches from the one that reaches `offset` on."""
+        position = self._position_of(self._open(), offset, self.size_bytes)
+        if position is not None:
+            for info, _ in self.batches_from(position):
+                yield info
+
+    def recover(self) -> tuple[int, bool]:
+        """Keep the sound batches at the front, and build the indexes anew (C8.3).
+
+        Returns:
+            The offset after the last batch, and whether something was cut off.
+        """
+        self._reset()
+        self._positions.clear()
+        self._times.clear()
+        size = self._open().size_bytes
+        next_offset = self.base_offset
+        for info, at in self.batches_from(0, True, size):
+            if not self._follows(info, next_offset):
+                break
+            self._note(info.last_offset, info.max_timestamp, at, info.size_bytes)
+            next_offset = info.last_offset + 1
+        is_cut = self.size_bytes < size
+        if is_cut:
+            self._open().truncate(self.size_bytes)
+        self._is_dirty = True
+        self._positions.save()
+        self._times.save()
+        return next_offset, is_cut
+
+    def truncate_to(self, offset: int) -> int:
+        position = self._position_of(self._open(), offset, self.size_bytes)
+        if position is not None:
+            self._open().truncate(position)
+        return self.recover()[0]
+
+    def close(self) -> None:
+        self._handle = None
+
+    def delete(self) -> None:
+        # Readers that found the segment keep its descriptor.
+        self.path.unlink(missing_ok=True)
+        self._positions.delete()
+        self._times.delete()

@@ -1,0 +1,588 @@
+"""One partition's log: validates, numbers and keeps batches, gives them back (C, UnifiedLog)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+from uuid import UUID
+
+from typing_extensions import Buffer
+
+from fastprod._core.log_validator import BatchInfo, InvalidBatch, stamp
+from fastprod._core.record_reader import RecordBatch, read_batches
+from fastprod.broker.clock import Clock
+from fastprod.broker.log.leader_epochs import LeaderEpochs
+from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.log_error import (
+    KAFKA_STORAGE_ERROR,
+    LogError,
+    OffsetOutOfRange,
+)
+from fastprod.broker.log.log_files import LogFiles
+from fastprod.broker.log.memory_segment import MemorySegment
+from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.log.producer_states import ProducerStates
+from fastprod.broker.log.retention import count_below, count_due, wait_ms
+from fastprod.broker.log.segment import Appended, Segment, read_segments
+from fastprod.broker.log.validation import validate_produced
+
+__all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
+
+_INT32_MAX = 2**31 - 1
+_READ_BYTES = 1024 * 1024
+
+
+class AppendInfo(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        base_offset: of its first record; a duplicate's is the one it got before.
+        last_offset: of its last record.
+        log_append_time_ms: -1 unless the log stamps the records.
+        log_start_offset: of the log.
+        duplicate: it was there already, and was not appended again (C6.2).
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class Log:
+    """The log of one partition.
+
+    The caller serialises `append`; everything else may be called from any thread meanwhile.
+
+    Args:
+        directory: folder of logs; the partition's own `<topic>-<partition>` is made in it or
+            loaded from it. None: in memory.
+        topic: name.
+        partition: index.
+        config: settings; `config` may be replaced later.
+        clock: the broker's.
+        discard: validate, number and remember producers, but keep no record.
+        topic_id: goes into partition.metadata of files.
+
+    Attributes:
+        appended_bytes: since it was opened; never fewer.
+
+    Raises:
+        OSError: the files cannot be read or written.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_end_offset",
+        "_epochs",
+        "_failure",
+        "_files",
+        "_lock",
+        "_on_append",
+        "_producers",
+        "_segments",
+        "_start_offset",
+        "appended_bytes",
+        "config",
+        "discard",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        directory: Path | None,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        clock: Clock,
+        discard: bool = False,
+        topic_id: UUID | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.discard = discard
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._segments: list[Segment] = []
+        self._producers: ProducerStates | None = None
+        self._epochs = LeaderEpochs()
+        self._start_offset = 0
+        self._end_offset = 0
+        self._failure = ""
+        self._closed = False
+        self.appended_bytes = 0
+        self._on_append: Callable[[Log], None] | None = None
+        self._files: LogFiles | None = None
+        if directory is not None and not discard:
+            self._load(LogFiles(PartitionFolder(directory, topic, partition, topic_id), clock))
+
+    def _load(self, files: LogFiles) -> None:
+        loaded = files.load(self.config)
+        self._files = files
+        self._segments = list(loaded.segments)
+        self._start_offset = loaded.start_offset
+        self._end_offset = loaded.end_offset
+        self._producers = loaded.producers
+        self._epochs = loaded.epochs
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that can be read."""
+        return self._start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self._end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers see what is below: everything, with one replica."""
+        return self._end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed records see what is below."""
+        return self._end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches that are kept."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed or deleted."""
+        return self._closed
+
+    @property
+    def latest_epoch(self) -> int:
+        """Newest leader epoch that wrote here; -1: none."""
+        return self._epochs.latest
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Largest epoch here that is not above `epoch`, and the offset after it.
+
+        (-1, -1): not known (OffsetForLeaderEpoch).
+        """
+        return self._epochs.end_offset_for(epoch, self._end_offset)
+
+    def validate(self, batch: Buffer, most_bytes: int | None = None) -> BatchInfo:
+        """Look at a produced batch as `append` does: see `validate_produced`.
+
+        Any thread; the caller holds no lock, because it may take long.
+        """
+        return validate_produced(batch, self.config, self._clock.time_ms(), most_bytes)
+
+    def append(self, batch: Buffer, leader_epoch: int, info: BatchInfo | None = None) -> AppendInfo:
+        """Append one produced batch (C4.1).
+
+        Args:
+            batch: writable; offsets, epoch and, if so configured, the append time are written
+                into it. Borrowed: copied or written when this returns.
+            leader_epoch: goes into the batch.
+            info: what `validate` said of it; None: it is validated now.
+
+        Raises:
+            InvalidBatch: it is not acceptable (D1).
+            LogError: it does not fit in a segment (18), has a wrong sequence (45) or epoch (47),
+                or cannot be written (56).
+        """
+        now_ms = self._clock.time_ms()
+        if info is None:
+            info = validate_produced(batch, self.config, now_ms)
+        with self._lock:
+            return self._append(batch, info, leader_epoch, now_ms)
+
+    def _append(self, batch: Buffer, info: BatchInfo, leader_epoch: int, now_ms: int) -> AppendInfo:
+        self._refuse_if_unusable()
+        config = self.config
+        max_timestamp = now_ms if config.log_append_time else info.max_timestamp
+        # Kafka rolls before it looks for duplicates, too (C6.4).
+        if not self.discard:
+            self._roll_if_due(info, max_timestamp, now_ms)
+        producers = self._producers
+        if info.producer_id >= 0 and producers is not None:
+            repeated = producers.check(info, now_ms)
+            if repeated is not None:
+                return AppendInfo(
+                    repeated.base_offset,
+                    repeated.last_offset,
+                    repeated.timestamp if config.log_append_time else -1,
+                    self._start_offset,
+                    True,
+                )
+        base_offset = self._end_offset
+        last_offset = base_offset + info.last_offset_delta
+        stamp(batch, base_offset, leader_epoch, max_timestamp, config.log_append_time)
+        if leader_epoch > self._epochs.latest:
+            self._assign_epoch(leader_epoch, base_offset)
+        if not self.discard:
+            self._write(Appended(batch, base_offset, last_offset, max_timestamp))
+        if info.producer_id >= 0:
+            self._states().add(info, base_offset, max_timestamp, now_ms)
+        self._end_offset = last_offset + 1
+        self.appended_bytes += info.size_bytes
+        if self.discard:
+            self._start_offset = last_offset + 1
+        on_append = self._on_append
+        if on_append is not None:
+            self._on_append = None
+            on_append(self)
+        return AppendInfo(
+            base_offset,
+            last_offset,
+            now_ms if config.log_append_time else -1,
+            self._start_offset,
+            False,
+        )
+
+    def _states(self) -> ProducerStates:
+        if self._producers is None:
+            self._producers = ProducerStates(
+                self.config.producer_batches, self.config.producer_id_expiration_ms
+            )
+        return self._producers
+
+    def _refuse_if_unusable(self) -> None:
+        if self._failure:
+            raise LogError(KAFKA_STORAGE_ERROR, self._failure)
+        if self._closed:
+            raise LogError(
+                KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is closed"
+            )
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        self._epochs.assign(epoch, start_offset)
+        if self._files is not None:
+            try:
+                self._files.save_epochs(self._epochs, self.config)
+            except OSError as error:
+                self._fail("write the leader epochs of", error)
+
+    def _write(self, appended: Appended) -> None:
+        try:
+            if self._files is not None:
+                self._files.soil()
+            self._segments[-1].append(appended)
+            if self._files is not None and self._files.is_sync_due(self.config):
+                self._segments[-1].flush()
+        except OSError as error:
+            self._fail("append to", error)
+
+    def _fail(self, what: str, error: OSError) -> NoReturn:
+        """Take no more: what the files hold is not known any longer."""
+        self._failure = (
+            f"cannot {what} the log of {self.topic}-{self.partition}: {error}; the partition "
+            f"takes no more records until the broker is started again"
+        )
+        raise LogError(KAFKA_STORAGE_ERROR, self._failure) from error
+
+    def _roll_if_due(self, info: BatchInfo, max_timestamp: int, now_ms: int) -> None:
+        if self._segments and not self._is_due(info, max_timestamp, now_ms):
+            return
+        self._roll(now_ms)
+
+    def _is_due(self, info: BatchInfo, max_timestamp: int, now_ms: int) -> bool:
+        """Whether the batch begins a new segment (C4.4)."""
+        active = self._segments[-1]
+        if active.size_bytes == 0:
+            return False
+        if active.size_bytes + info.size_bytes > self.config.segment_bytes or active.is_full:
+            return True
+        if self._end_offset + info.last_offset_delta - active.base_offset > _INT32_MAX:
+            return True
+        if active.first_timestamp >= 0 and max_timestamp >= 0:
+            age_ms = max_timestamp - active.first_timestamp
+        else:
+            age_ms = now_ms - active.created_ms
+        return age_ms > self.config.segment_ms - active.jitter_ms
+
+    def _roll(self, now_ms: int) -> None:
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        jitter_ms = random.randrange(jitter_ms) if jitter_ms else 0
+        segment: Segment
+        if self._files is None:
+            limit_bytes = self.config.codec_limit_bytes
+            segment = MemorySegment(self._end_offset, now_ms, limit_bytes, jitter_ms)
+        else:
+            try:
+                segment = self._files.roll(
+                    self._segments,
+                    self._start_offset,
+                    self._end_offset,
+                    self._states(),
+                    self.config,
+                    jitter_ms,
+                )
+            except OSError as error:
+                self._fail("roll", error)
+        # Readers walk the list that they found.
+        self._segments = [*self._segments, segment]
+
+    def read(
+        self, offset: int, max_bytes: int, at_least_one: bool, up_to: int | None = None
+    ) -> list[Buffer]:
+        """Read whole batches, the first of which holds `offset` (C5).
+
+        Args:
+            offset: from `log_start_offset` to `log_end_offset`.
+            max_bytes: of all; the first batch may be larger with `at_least_one`.
+            up_to: nothing from this offset on; None: `high_watermark`.
+
+        Returns:
+            Slices of the log, or a copy of its files; [] at the end.
+
+        Raises:
+            OffsetOutOfRange: there is no such offset.
+            LogError: the files cannot be read (56).
+        """
+        end_offset = self._end_offset
+        start_offset = self._start_offset
+        if not start_offset <= offset <= end_offset:
+            raise OffsetOutOfRange(offset, start_offset, end_offset)
+        limit = end_offset if up_to is None else min(up_to, end_offset)
+        if offset >= limit:
+            return []
+        try:
+            return read_segments(self._segments, offset, max_bytes, at_least_one, limit)
+        except OSError as error:
+            raise self._unreadable(offset, error) from error
+
+    def _unreadable(self, offset: int, error: OSError) -> LogError:
+        """What a reader is told: its segment was perhaps deleted a moment ago."""
+        if offset < self._start_offset:
+            return OffsetOutOfRange(offset, self._start_offset, self._end_offset)
+        what = f"the log of {self.topic}-{self.partition} cannot be read"
+        return LogError(KAFKA_STORAGE_ERROR, f"{what}: {error}")
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """First record that is not older than `timestamp`: (offset, timestamp), or None (D3).
+
+        Raises:
+            LogError: the files cannot be read (56).
+        """
+        end_offset = self._end_offset
+        start_offset = self._start_offset
+        try:
+            for segment in self._segments:
+                if segment.max_timestamp < timestamp:
+                    continue
+                found = segment.find_timestamp(timestamp, start_offset)
+                if found is not None:
+                    return found if found[0] < end_offset else None
+        except OSError as error:
+            raise self._unreadable(start_offset, error) from error
+        return None
+
+    def offset_of_max_timestamp(self) -> tuple[int, int] | None:
+        """First record with the largest timestamp: (offset, timestamp), or None (D3, -3).
+
+        Raises:
+            LogError: the files cannot be read (56).
+        """
+        best: tuple[int, int] | None = None
+        # A batch on its way in changes the largest before it may be seen.
+        with self._lock:
+            try:
+                for segment in self._segments:
+                    if best is not None and segment.max_timestamp <= best[1]:
+                        continue
+                    found = segment.find_largest_timestamp(self._start_offset)
+                    if found is not None and (best is None or found[1] > best[1]):
+                        best = found
+            except OSError as error:
+                raise self._unreadable(self._start_offset, error) from error
+        return best
+
+    def delete_records(self, before: int) -> int:
+        """Let the log start at `before`; returns the new start (DeleteRecords).
+
+        Raises:
+            OffsetOutOfRange: `before` is above the high watermark.
+        """
+        with self._lock:
+            self._refuse_if_unusable()
+            if before > self._end_offset or before < 0:
+                raise OffsetOutOfRange(before, self._start_offset, self._end_offset)
+            if before > self._start_offset:
+                self._advance_start(before)
+            return self._start_offset
+
+    def _advance_start(self, start_offset: int) -> None:
+        """Let the log start there, and drop the segments that lie below as a whole."""
+        self._start_offset = start_offset
+        count = count_below(self._segments, start_offset, self._end_offset)
+        try:
+            if self._files is not None:
+                self._files.soil()
+                if count == len(self._segments):
+                    # No batch will be left to learn of the producers from.
+                    self._files.save_producers(self._end_offset, self._states(), self.config)
+                # First: whoever finds the segments after a crash must know that they are gone.
+                self._files.save_offsets(start_offset, self.config)
+            self._drop(count)
+        except OSError as error:
+            self._fail("delete records of", error)
+
+    def run_retention_now(self) -> int:
+        """Drop segments that are too old or too many, and producers long silent (C4.5, C6.6).
+
+        The active segment is dropped like the others; an empty one follows with the next append.
+
+        Returns:
+            How many segments went.
+        """
+        with self._lock:
+            self._refuse_if_unusable()
+            now_ms = self._clock.time_ms()
+            if self._producers is not None:
+                self._producers.expire(now_ms)
+            before = len(self._segments)
+            count = count_due(self._segments, self.config, now_ms)
+            if count:
+                ends = [segment.base_offset for segment in self._segments[1:]]
+                ends.append(self._end_offset)
+                self._advance_start(max(ends[count - 1], self._start_offset))
+            return before - len(self._segments)
+
+    def retention_wait_ms(self) -> int | None:
+        """Milliseconds until the first segment is too old; None: it never is if nothing comes."""
+        with self._lock:
+            return wait_ms(self._segments, self.config, self._clock.time_ms())
+
+    def call_after_append(self, listener: Callable[[Log], None]) -> None:
+        """Have `listener` called by the next append, once, with the log's lock held."""
+        self._on_append = listener
+
+    def truncate_to(self, offset: int) -> int:
+        """Lose the batches that reach `offset` or beyond, as an unclean leader change does.
+
+        Returns:
+            The new end offset: where the batch that held `offset` began.
+
+        Raises:
+            LogError: the files cannot be changed (56).
+        """
+        with self._lock:
+            self._refuse_if_unusable()
+            if offset < self._end_offset and self._segments:
+                try:
+                    self._truncate(offset)
+                except OSError as error:
+                    self._fail("truncate", error)
+            return self._end_offset
+
+    def _truncate(self, offset: int) -> None:
+        if self._files is not None:
+            self._files.soil()
+        kept = [segment for segment in self._segments if segment.base_offset < offset]
+        gone = self._segments[len(kept) :]
+        first_offset = self._segments[0].base_offset
+        # Nobody may read what is about to go.
+        self._end_offset = max(offset, first_offset)
+        self._segments = kept
+        for segment in gone:
+            segment.delete()
+        self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
+        self._start_offset = min(self._start_offset, self._end_offset)
+        self._epochs.truncate_to(self._end_offset)
+        self._producers = None
+        for segment in kept:
+            for info in segment.batches_at(segment.base_offset):
+                if info.producer_id >= 0 and not info.is_control:
+                    now_ms = self._clock.time_ms()
+                    self._states().add(info, info.base_offset, info.max_timestamp, now_ms)
+        if self._files is not None:
+            self._files.truncate(self._start_offset, self._end_offset, self._epochs, self.config)
+
+    def _drop(self, count: int) -> None:
+        """Forget the first `count` segments."""
+        gone = self._segments[:count]
+        self._segments = self._segments[count:]
+        for segment in gone:
+            segment.delete()
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Every batch that is kept, oldest first; for tests."""
+        end_offset = self._end_offset
+        offset = self._start_offset
+        while offset < end_offset:
+            parts = self.read(offset, _READ_BYTES, True, end_offset)
+            if not parts:
+                return
+            for part in parts:
+                for batch in read_batches(part, limit_bytes=_INT32_MAX):
+                    yield batch
+                    offset = batch.next_offset
+
+    def flush(self) -> None:
+        """Have everything appended so far survive a power cut. Blocks for the disk.
+
+        Raises:
+            LogError: it does not (56).
+        """
+        if self._files is None or self._closed:
+            return
+        try:
+            # Without the lock: appends go on, and little is left for when they must wait.
+            for segment in self._segments:
+                segment.flush()
+        except OSError as error:
+            with self._lock:
+                self._fail("flush", error)
+        with self._lock:
+            if self._closed:
+                return
+            self._refuse_if_unusable()
+            try:
+                self._files.flush(self._segments, self._start_offset, self._end_offset, self.config)
+            except OSError as error:
+                self._fail("flush", error)
+
+    def close(self) -> None:
+        """Flush, note that all is well (C8.2), and let go of files. May be repeated.
+
+        Raises:
+            LogError: the files cannot be written (56); the next start recovers the log.
+        """
+        with self._lock:
+            was_closed, self._closed = self._closed, True
+            try:
+                if self._files is not None and not was_closed and not self._failure:
+                    self._files.close(
+                        self._segments,
+                        self._start_offset,
+                        self._end_offset,
+                        self._states(),
+                        self._epochs,
+                    )
+            except OSError as error:
+                self._fail("close", error)
+            finally:
+                for segment in self._segments:
+                    segment.close()
+
+    def delete(self) -> None:
+        """Let go of everything, files included. May be repeated.
+
+        Raises:
+            LogError: the files cannot be removed (56).
+        """
+        with self._lock:
+            self._closed = True
+            segments, self._segments = self._segments, []
+            for segment in segments:
+                segment.close()
+            try:
+                if self._files is not None:
+                    self._files.folder.delete()
+            except OSError as error:
+                self._fail("delete", error)

@@ -1,0 +1,103 @@
+"""What a partition's log is told by its topic and by the broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fastprod._core.log_validator import VALIDATE_CRC, VALIDATE_FULL, VALIDATE_NONE
+
+Validation = Literal["full", "crc", "none"]
+Sync = Literal["never", "batch", "interval"]
+
+VALIDATION_MODES: Final[dict[str, int]] = {
+    "full": VALIDATE_FULL,
+    "crc": VALIDATE_CRC,
+    "none": VALIDATE_NONE,
+}
+SYNC_MODES: Final = ("never", "batch", "interval")
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+_DAY_MS: Final = 86_400_000
+
+_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "segment_bytes": (1, _INT32_MAX),
+    "segment_ms": (1, _INT64_MAX),
+    "segment_jitter_ms": (0, _INT64_MAX),
+    "segment_index_bytes": (12, _INT32_MAX),
+    "index_interval_bytes": (0, _INT32_MAX),
+    "retention_ms": (-1, _INT64_MAX),
+    "retention_bytes": (-1, _INT64_MAX),
+    "max_message_bytes": (0, _INT32_MAX),
+    "codec_limit_bytes": (1, _INT64_MAX),
+    "timestamp_before_max_ms": (0, _INT64_MAX),
+    "timestamp_after_max_ms": (0, _INT64_MAX),
+    "sync_interval_ms": (0, _INT64_MAX),
+    "producer_id_expiration_ms": (1, _INT64_MAX),
+    "producer_batches": (1, 1_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Settings of one log; Kafka's defaults. May be shared by many logs.
+
+    Attributes:
+        segment_bytes: a segment is rolled before it grows beyond; also the largest batch. Kafka
+            asks 1 MiB at least of a topic; here 1.
+        segment_ms: a segment is rolled when its first batch is older.
+        segment_jitter_ms: up to so much is taken off `segment_ms`, for each segment anew.
+        segment_index_bytes: largest index of a segment in files.
+        index_interval_bytes: bytes between two entries of an index.
+        retention_ms: age at which a segment is deleted; -1: none.
+        retention_bytes: size that old segments are deleted down to; -1: none.
+        max_message_bytes: largest batch, header included.
+        codec_limit_bytes: most bytes of a batch's decompressed records.
+        compact: each record needs a key (C4.6).
+        log_append_time: the broker's clock stamps the records (C2.2).
+        timestamp_before_max_ms: how old a record may be.
+        timestamp_after_max_ms: how far ahead of the broker's clock a record may be.
+        validation: "full", "crc" or "none" (D1.3).
+        sync: when files are fsynced: "never" (only by `flush` and `close`), "batch" (before an
+            append returns), "interval" (by the append that comes `sync_interval_ms` after the
+            last time) (C8.1).
+        sync_interval_ms: see `sync`.
+        producer_id_expiration_ms: silence after which a producer is forgotten (C6.6).
+        producer_batches: batches of a producer that are known again; Kafka's 5 (C6.5).
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
+
+    segment_bytes: int = 1_073_741_824
+    segment_ms: int = 7 * _DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * _DAY_MS
+    retention_bytes: int = -1
+    max_message_bytes: int = 1_048_588
+    codec_limit_bytes: int = 104_857_600
+    compact: bool = False
+    log_append_time: bool = False
+    timestamp_before_max_ms: int = _INT64_MAX
+    timestamp_after_max_ms: int = 3_600_000
+    validation: Validation = "full"
+    sync: Sync = "never"
+    sync_interval_ms: int = 1_000
+    producer_id_expiration_ms: int = _DAY_MS
+    producer_batches: int = 5
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} is {value}, it must be {least} to {most}")
+        if self.validation not in VALIDATION_MODES:
+            raise ValueError(
+                f"validation is {self.validation!r}, it must be one of "
+                f"{', '.join(VALIDATION_MODES)}"
+            )
+        if self.sync not in SYNC_MODES:
+            raise ValueError(f"sync is {self.sync!r}, it must be one of {', '.join(SYNC_MODES)}")

@@ -1,0 +1,165 @@
+"""LogUpkeep: what logs need by the clock: retention, and fsync with sync="interval"."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from fastprod.broker.clock import Clock
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_error import LogError
+from fastprod.broker.thread_end import await_end
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_MS: Final = 1_000_000
+_LONGEST_WAIT_MS: Final = 30 * 86_400_000
+
+
+class _Job:
+    """What is done to each log some time after it has grown. The upkeep's lock guards it.
+
+    Args:
+        delay_ms: from the growth to the job.
+        do: does it; returns in how many milliseconds that log needs it again although it does not
+            grow, or None.
+    """
+
+    __slots__ = ("delay_ms", "do", "due_ns", "logs")
+
+    def __init__(self, delay_ms: int, do: Callable[[Log], int | None]) -> None:
+        self.delay_ms = delay_ms
+        self.do = do
+        self.due_ns: int | None = None
+        self.logs: set[Log] = set()
+
+    def add(self, log: Log, now_ns: int, delay_ms: int) -> bool:
+        """Do it to `log` too, in `delay_ms` at the latest; whether that is earlier than before."""
+        self.logs.add(log)
+        due_ns = now_ns + delay_ms * _NS_PER_MS
+        if self.due_ns is not None and self.due_ns <= due_ns:
+            return False
+        self.due_ns = due_ns
+        return True
+
+
+class LogUpkeep:
+    """Drops old segments (C4.5) and syncs files (C8.1) when it is time, in a thread of its own.
+
+    The first append starts the thread. It sleeps until a log needs it: a broker whose logs stand
+    still wakes up when the next segment is too old, and not before. Any thread.
+
+    Args:
+        clock: the broker's.
+        retention_check_interval_ms: retention follows an append by so much.
+        sync_interval_ms: fsync follows an append by so much; None: it does not.
+    """
+
+    def __init__(
+        self, clock: Clock, retention_check_interval_ms: int, sync_interval_ms: int | None
+    ) -> None:
+        self._clock = clock
+        self._jobs = [_Job(retention_check_interval_ms, _retain)]
+        if sync_interval_ms is not None:
+            self._jobs.append(_Job(sync_interval_ms, _flush))
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether a log has grown."""
+        return self._thread is not None
+
+    def watch(self, log: Log) -> None:
+        """Look after `log` from now on, until it is closed."""
+        log.call_after_append(self._grown)
+        if log.size_bytes > 0:
+            self._grown(log)
+
+    def close(self) -> None:
+        """End the thread, when it is done with the log it is at. May be repeated.
+
+        Raises:
+            TimeoutError: it is at a log for longer than 10 s.
+        """
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        await_end(self._thread)
+
+    def _grown(self, log: Log) -> None:
+        """The log's lock is held, and its partition's."""
+        now_ns = self._clock.monotonic_ns()
+        with self._changed:
+            if self._is_closed:
+                return
+            is_earlier = [job.add(log, now_ns, job.delay_ms) for job in self._jobs]
+            if self._thread is None:
+                self._start()
+            elif any(is_earlier):
+                self._changed.notify()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="fastprod-broker-log-upkeep", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The append is done all the same; the next one tries again.
+            _log.exception("no thread can be had for the upkeep of logs")
+        else:
+            self._thread = thread
+
+    def _run(self) -> None:
+        while (job := self._next_job()) is not None:
+            self._do(job)
+
+    def _next_job(self) -> _Job | None:
+        """Wait until something is due; None: closed."""
+        with self._changed:
+            while not self._is_closed:
+                waiting = [job for job in self._jobs if job.due_ns is not None]
+                first = min(waiting, key=_due_ns, default=None)
+                if first is not None and _due_ns(first) <= self._clock.monotonic_ns():
+                    first.due_ns = None
+                    return first
+                self._clock.wait(self._changed, None if first is None else first.due_ns)
+        return None
+
+    def _do(self, job: _Job) -> None:
+        with self._changed:
+            logs, job.logs = job.logs, set()
+        for log in logs:
+            if self._is_closed:
+                return
+            # First: what is appended from here on is for the next time.
+            log.call_after_append(self._grown)
+            try:
+                wait_ms = job.do(log)
+            except LogError as error:
+                if not log.is_closed:
+                    _log.warning("upkeep: %s", error)
+                continue
+            except Exception:
+                _log.exception("upkeep of %s-%d has failed", log.topic, log.partition)
+                continue
+            if wait_ms is not None:
+                wait_ms = min(max(wait_ms, job.delay_ms), _LONGEST_WAIT_MS)
+                with self._changed:
+                    job.add(log, self._clock.monotonic_ns(), wait_ms)
+
+
+def _due_ns(job: _Job) -> int:
+    return job.due_ns or 0
+
+
+def _retain(log: Log) -> int | None:
+    log.run_retention_now()
+    return log.retention_wait_ms()
+
+
+def _flush(log: Log) -> int | None:
+    log.flush()
+    return None

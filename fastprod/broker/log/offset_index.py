@@ -1,0 +1,156 @@
+"""Sparse indexes of a segment in Kafka's file formats: offsets to positions, times to offsets."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from fastprod.broker.log.file_handle import FileHandle
+
+_OFFSET_ENTRY: Final = Struct(">II")
+_TIME_ENTRY: Final = Struct(">qI")
+_UINT32_MAX: Final = 2**32 - 1
+
+
+class _IndexFile:
+    """Entries in memory, and a file that gets them in blocks: no mapping, no preallocation (C3.2).
+
+    Two columns, both in ascending order.  One thread appends, any looks up.
+    """
+
+    __slots__ = ("_entry", "_path", "_saved_count", "_seconds", "base_offset", "firsts")
+
+    def __init__(self, path: Path, entry: Struct, first_type: str, base_offset: int) -> None:
+        self._path = path
+        self._entry = entry
+        self.base_offset = base_offset
+        self.firsts = array(first_type)
+        self._seconds = array("I")
+        self._saved_count = 0
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file, once all is saved."""
+        return len(self.firsts) * self._entry.size
+
+    def entries(self) -> list[tuple[int, int]]:
+        """All entries as they stand in the file."""
+        return list(zip(self.firsts, self._seconds, strict=True))
+
+    def _add(self, first: int, second: int) -> None:
+        # A reader looks the second column up by a place in the first.
+        self._seconds.append(second)
+        self.firsts.append(first)
+
+    def load(self) -> bool:
+        """Read the file; False: there is none, or it cannot be an index (C3.5)."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return False
+        self.clear()
+        if len(data) % self._entry.size:
+            return False
+        for first, second in self._entry.iter_unpack(data):
+            if self.firsts and (first <= self.firsts[-1] or second <= self._seconds[-1]):
+                self.clear()
+                return False
+            self._add(first, second)
+        self._saved_count = len(self.firsts)
+        return True
+
+    def clear(self) -> None:
+        """Forget all entries; the file is written anew by the next `save`."""
+        del self.firsts[:]
+        del self._seconds[:]
+        self._saved_count = -1
+
+    def save(self, sync: bool = False) -> None:
+        """Append what the file has not yet.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        count = len(self.firsts)
+        if self._saved_count == count and not sync and count:
+            return
+        handle = FileHandle(self._path, create=True)
+        if self._saved_count <= 0:
+            handle.truncate(0)
+        start = max(self._saved_count, 0)
+        data = b"".join(
+            self._entry.pack(self.firsts[i], self._seconds[i]) for i in range(start, count)
+        )
+        handle.write_at(data, start * self._entry.size)
+        self._saved_count = count
+        if sync:
+            handle.sync()
+
+    def delete(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+
+
+class OffsetIndex(_IndexFile):
+    """Offsets to byte positions: entries of 8 bytes (C3.1).
+
+    Args:
+        path: its file.
+        base_offset: offsets in the file are relative to it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        super().__init__(path, _OFFSET_ENTRY, "I", base_offset)
+
+    def append(self, last_offset: int, position: int) -> None:
+        """Note that the batch that ends with `last_offset` begins at `position`."""
+        self._add(last_offset - self.base_offset, position)
+
+    def position_of(self, offset: int) -> int:
+        """A batch's position from which walking on reaches `offset`."""
+        index = bisect_right(self.firsts, offset - self.base_offset) - 1
+        return self._seconds[index] if index >= 0 else 0
+
+    @property
+    def last_position(self) -> int:
+        """Of the last entry; -1: none."""
+        return self._seconds[-1] if self._seconds else -1
+
+
+class TimeIndex(_IndexFile):
+    """Largest timestamps so far to offsets: entries of 12 bytes (C3.1, C3.3).
+
+    Args:
+        path: its file.
+        base_offset: offsets in the file are relative to it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        super().__init__(path, _TIME_ENTRY, "q", base_offset)
+
+    def append(self, timestamp: int, last_offset: int) -> None:
+        """Note that up to `last_offset` no timestamp is larger; nothing if none grew."""
+        if timestamp > (self.firsts[-1] if self.firsts else -1):
+            self._add(timestamp, last_offset - self.base_offset)
+
+    def offset_before(self, timestamp: int) -> int:
+        """Last offset of a batch; no record before it has a timestamp from `timestamp` on."""
+        index = bisect_right(self.firsts, timestamp) - 1
+        return self.base_offset + (self._seconds[index] if index >= 0 else 0)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """(largest timestamp, last offset of its batch); (-1, the base offset): no entry."""
+        if not self.firsts:
+            return -1, self.base_offset
+        return self.firsts[-1], self.base_offset + self._seconds[-1]

@@ -1,0 +1,195 @@
+"""The folder of one partition: names, and the small text files beside the segments (C1)."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from fastprod.broker.log.file_handle import replace_file, sync_folder
+from fastprod.broker.log.file_segment import FileSegment, file_name
+from fastprod.broker.log.leader_epochs import EpochEntry
+from fastprod.broker.log.log_config import LogConfig
+
+_CLEAN: Final = ".kafka_cleanshutdown"
+_EPOCHS: Final = "leader-epoch-checkpoint"
+_METADATA: Final = "partition.metadata"
+_OFFSETS: Final = "offsets-checkpoint"
+_START: Final = "log-start-offset"
+_RECOVERY: Final = "recovery-point-offset"
+_DIGITS: Final = 20
+_SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+# Of a file's name, with most systems.
+_MAX_NAME_LENGTH: Final = 255
+
+DELETED_FOLDERS: Final = f"*.{'[0-9a-f]' * 32}-delete"
+"""Pattern of the names of folders that are being removed."""
+
+
+def renamed(folder: Path, suffix: str) -> Path:
+    """`folder` with a longer name: a topic's may leave no room for it, and is cut then (C1.1)."""
+    return folder.with_name(folder.name[: _MAX_NAME_LENGTH - len(suffix)] + suffix)
+
+
+class PartitionFolder:
+    """Files of one partition.
+
+    Args:
+        directory: folder of logs; the partition's is made in it if need be.
+        topic: name.
+        partition: index.
+        topic_id: is written to partition.metadata, or must be what is there.
+
+    Raises:
+        OSError: the folder cannot be used.
+        ValueError: it belongs to another topic of the same name.
+    """
+
+    def __init__(
+        self, directory: Path, topic: str, partition: int, topic_id: uuid.UUID | None = None
+    ) -> None:
+        self.path = Path(directory) / f"{topic}-{partition}"
+        self.path.mkdir(parents=True, exist_ok=True)
+        if topic_id is not None:
+            self._check_topic_id(topic_id)
+
+    def _check_topic_id(self, topic_id: uuid.UUID) -> None:
+        found = self.topic_id()
+        if found is None:
+            encoded = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+            text = f"version: 0\ntopic_id: {encoded}"
+            replace_file(self.path / _METADATA, text.encode(), sync=False)
+        elif found != topic_id:
+            raise ValueError(
+                f"{self.path} holds topic id {found}, not {topic_id}: it is left from another "
+                f"topic of this name; remove it, or use another directory"
+            )
+
+    def topic_id(self) -> uuid.UUID | None:
+        """What partition.metadata says; None: there is none."""
+        path = self.path / _METADATA
+        if not path.exists():
+            return None
+        fields = dict(line.partition(": ")[::2] for line in path.read_text().splitlines())
+        if "topic_id" not in fields:
+            # It is not synced: without power it may be empty.
+            return None
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
+
+    def new_segment(
+        self, base_offset: int, now_ms: int, config: LogConfig, jitter_ms: int
+    ) -> FileSegment:
+        """Make the files of a segment."""
+        segment = FileSegment(self.path, base_offset, now_ms, config, jitter_ms)
+        segment.create()
+        return segment
+
+    def offsets_of(self, suffix: str) -> list[int]:
+        """Offsets in the names of the files with this suffix, ascending."""
+        return sorted(
+            int(path.stem)
+            for path in self.path.glob(f"*{suffix}")
+            if len(path.stem) == _DIGITS and path.stem.isdigit()
+        )
+
+    def remove_leftovers(self) -> None:
+        """Delete what a deletion left, and indexes without a log (C1.2, C8.5)."""
+        for pattern in ("*.deleted", "*.cleaned", "*.tmp"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
+        logs = set(self.offsets_of(".log"))
+        for suffix in (".index", ".timeindex", ".txnindex"):
+            for offset in self.offsets_of(suffix):
+                if offset not in logs:
+                    (self.path / file_name(offset, suffix)).unlink(missing_ok=True)
+
+    def remove_segment(self, base_offset: int) -> None:
+        """Delete all files of a segment."""
+        for suffix in _SEGMENT_SUFFIXES:
+            (self.path / file_name(base_offset, suffix)).unlink(missing_ok=True)
+
+    def write_snapshot(self, offset: int, data: bytes, sync: bool) -> None:
+        """Keep the producers as they are at `offset`, and the two snapshots before."""
+        replace_file(self.path / file_name(offset, ".snapshot"), data, sync)
+        for old in self.offsets_of(".snapshot")[:-3]:
+            self.remove_snapshot(old)
+
+    def read_snapshot(self, offset: int) -> bytes:
+        """Bytes of the snapshot at `offset`."""
+        return (self.path / file_name(offset, ".snapshot")).read_bytes()
+
+    def remove_snapshot(self, offset: int) -> None:
+        """Delete the snapshot at `offset`."""
+        (self.path / file_name(offset, ".snapshot")).unlink(missing_ok=True)
+
+    def write_epochs(self, entries: Sequence[EpochEntry], sync: bool) -> None:
+        """Write leader-epoch-checkpoint."""
+        self._write_lines(_EPOCHS, (f"{epoch} {offset}" for epoch, offset in entries), sync)
+
+    def read_epochs(self) -> list[EpochEntry] | None:
+        """What leader-epoch-checkpoint says; None: it is missing or damaged."""
+        lines = self._read_lines(_EPOCHS)
+        if lines is None:
+            return None
+        try:
+            return [EpochEntry(*map(int, line.split())) for line in lines]
+        except (TypeError, ValueError):
+            return None
+
+    def write_offsets(self, start_offset: int, recovery_point: int, sync: bool) -> None:
+        """Write where the log starts, and up to where its files were fsynced (C1.3)."""
+        lines = (f"{_START} {start_offset}", f"{_RECOVERY} {recovery_point}")
+        self._write_lines(_OFFSETS, lines, sync)
+
+    def read_offsets(self) -> tuple[int, int]:
+        """(log start offset or -1, recovery point)."""
+        try:
+            fields = dict(line.split() for line in self._read_lines(_OFFSETS) or ())
+            return int(fields.get(_START, "-1")), int(fields.get(_RECOVERY, "0"))
+        except ValueError:
+            return -1, 0
+
+    def _write_lines(self, name: str, lines: Iterable[str], sync: bool) -> None:
+        entries = list(lines)
+        text = "".join(f"{line}\n" for line in ("0", str(len(entries)), *entries))
+        replace_file(self.path / name, text.encode(), sync)
+
+    def _read_lines(self, name: str) -> list[str] | None:
+        """Entries of a checkpoint (C1.4); None: there is none, or it is not whole."""
+        try:
+            version, count, *entries = (self.path / name).read_text().splitlines()
+        except (FileNotFoundError, ValueError):
+            return None
+        return entries if version == "0" and count == str(len(entries)) else None
+
+    def mark_clean(self, end_offset: int) -> None:
+        """Say that the files are whole up to `end_offset` (C8.2)."""
+        replace_file(self.path / _CLEAN, f"{end_offset}\n".encode(), sync=True)
+
+    def clean_end(self) -> int | None:
+        """The offset that `mark_clean` was told; None: the log was not closed (C8.2)."""
+        try:
+            text = (self.path / _CLEAN).read_text()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.strip().isdigit() else None
+
+    def clear_clean(self) -> None:
+        """Before the first change: from here on a crash needs recovery."""
+        (self.path / _CLEAN).unlink(missing_ok=True)
+
+    def sync(self) -> None:
+        """Have the names survive a power cut."""
+        sync_folder(self.path)
+
+    def delete(self) -> None:
+        """Remove the folder under another name first, so that it is gone at once (C1.1)."""
+        if not self.path.exists():
+            return
+        gone = renamed(self.path, f".{uuid.uuid4().hex}-delete")
+        self.path.rename(gone)
+        shutil.rmtree(gone)

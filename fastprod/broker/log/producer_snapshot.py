@@ -1,0 +1,73 @@
+"""Snapshots of the producers in Kafka's format (C6.7): the last batch of each, and a CRC."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from fastprod._core.crc32c import checksum
+from fastprod.broker.log.producer_states import ProducedBatch, ProducerState, ProducerStates
+
+_VERSION: Final = 1
+_HEAD: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+# Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
+# offset of the open transaction.
+_ENTRY: Final = Struct(">qhiqiqiq")
+_SEQUENCES: Final = 2**31
+
+
+class SnapshotError(ValueError):
+    """The bytes are no sound snapshot."""
+
+
+def encode_snapshot(states: ProducerStates) -> bytes:
+    """The file's bytes. A producer without a batch is left out."""
+    entries = []
+    for producer_id, state in states.items():
+        if not state.batches:
+            continue
+        last = state.batches[-1]
+        entries.append(
+            _ENTRY.pack(
+                producer_id,
+                state.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.base_offset,
+                last.timestamp,
+                -1,
+                -1,
+            )
+        )
+    body = _COUNT.pack(len(entries)) + b"".join(entries)
+    return _HEAD.pack(_VERSION, checksum(body)) + body
+
+
+def decode_snapshot(data: bytes, states: ProducerStates, now_ms: int) -> None:
+    """Put the producers of a snapshot into `states`; they count as seen now.
+
+    Raises:
+        SnapshotError: not a snapshot, or damaged; nothing was put.
+    """
+    if len(data) < _HEAD.size + _COUNT.size:
+        raise SnapshotError(f"a snapshot of {len(data)} bytes is too short")
+    version, crc = _HEAD.unpack_from(data)
+    body = data[_HEAD.size :]
+    if version != _VERSION:
+        raise SnapshotError(f"snapshot version {version}; only {_VERSION} is known")
+    if checksum(body) != crc:
+        raise SnapshotError(f"the CRC-32C of a snapshot is {checksum(body):08x}, not {crc:08x}")
+    (count,) = _COUNT.unpack_from(body)
+    if count < 0 or len(body) != _COUNT.size + count * _ENTRY.size:
+        raise SnapshotError(f"a snapshot of {count} producers has {len(data)} bytes")
+    for entry in _ENTRY.iter_unpack(body[_COUNT.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp = entry[:6]
+        state = ProducerState(epoch, now_ms)
+        first_sequence = (last_sequence - delta) % _SEQUENCES
+        state.batches.append(
+            ProducedBatch(
+                first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
+            )
+        )
+        states.restore(producer_id, state)

@@ -1,0 +1,164 @@
+"""Loads a partition's files, after a clean shutdown or a crash (C8, LogLoader)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fastprod.broker.log.file_segment import FileSegment
+from fastprod.broker.log.leader_epochs import LeaderEpochs
+from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.log.producer_snapshot import SnapshotError, decode_snapshot
+from fastprod.broker.log.producer_states import ProducerStates
+
+
+class LoadedLog(NamedTuple):
+    """What the files of a partition hold.
+
+    Attributes:
+        segments: oldest first.
+        start_offset: first offset that can be read.
+        end_offset: offset of the next record.
+        recovery_point: below it everything survived a power cut.
+        producers: as after the last batch.
+        epochs: leader epochs.
+        was_clean: it had been closed, and nothing was cut off.
+    """
+
+    segments: list[FileSegment]
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    was_clean: bool
+
+
+def load(folder: PartitionFolder, config: LogConfig, now_ms: int) -> LoadedLog:
+    """Load the log of `folder`; what is not sound at its end is cut off.
+
+    Raises:
+        OSError: the files cannot be read or written.
+    """
+    folder.remove_leftovers()
+    clean_end = folder.clean_end()
+    saved_start, recovery_point = folder.read_offsets()
+    segments = [
+        FileSegment(folder.path, offset, now_ms, config) for offset in folder.offsets_of(".log")
+    ]
+    start = max(saved_start, segments[0].base_offset if segments else 0)
+    end = None
+    if clean_end is not None:
+        end = _load_all(segments, start)
+    was_clean = end is not None and end == clean_end
+    if not was_clean:
+        folder.clear_clean()
+        segments, end = _recover(folder, config, segments, start, recovery_point, now_ms)
+    assert end is not None
+    segments, start, end = _trim(folder, segments, start, end)
+    epochs = _load_epochs(folder, segments, end)
+    producers = _load_producers(folder, config, segments, end, now_ms)
+    return LoadedLog(segments, start, end, min(recovery_point, end), producers, epochs, was_clean)
+
+
+def _load_all(segments: list[FileSegment], start: int) -> int | None:
+    """End offset of segments that were closed well; None: they were not."""
+    end: int | None = start
+    for i, segment in enumerate(segments):
+        following = segments[i + 1].base_offset if i + 1 < len(segments) else None
+        end = segment.load(following)
+        if end is None or (following is not None and end > following):
+            return None
+    return end
+
+
+def _recover(
+    folder: PartitionFolder,
+    config: LogConfig,
+    segments: list[FileSegment],
+    start: int,
+    recovery_point: int,
+    now_ms: int,
+) -> tuple[list[FileSegment], int]:
+    """Walk the segments; the first bad batch ends the log, and later segments go (C8.3)."""
+    kept: list[FileSegment] = []
+    end = start
+    for i, old in enumerate(segments):
+        segment = FileSegment(folder.path, old.base_offset, now_ms, config)
+        old.close()
+        following = segments[i + 1].base_offset if i + 1 < len(segments) else None
+        if kept and segment.base_offset != end and not config.compact:
+            break
+        known: int | None = None
+        if following is not None and following <= recovery_point:
+            known = segment.load(following)
+            if known is None:
+                segment.close()
+                segment = FileSegment(folder.path, old.base_offset, now_ms, config)
+        is_cut = False
+        if known is None:
+            known, is_cut = segment.recover()
+        end = known
+        kept.append(segment)
+        if is_cut:
+            break
+    for gone in segments[len(kept) :]:
+        folder.remove_segment(gone.base_offset)
+    return kept, end
+
+
+def _trim(
+    folder: PartitionFolder, segments: list[FileSegment], start: int, end: int
+) -> tuple[list[FileSegment], int, int]:
+    """Drop segments below the log's start, as a deletion that a crash cut short would have."""
+    while segments:
+        following = segments[1].base_offset if len(segments) > 1 else end
+        if following > start or (len(segments) == 1 and following == start):
+            break
+        segments.pop(0).delete()
+    return segments, start, max(start, end)
+
+
+def _load_epochs(folder: PartitionFolder, segments: list[FileSegment], end: int) -> LeaderEpochs:
+    """The checkpoint, and what the batches say where it is missing."""
+    saved = folder.read_epochs()
+    epochs = LeaderEpochs(saved or ())
+    if saved is None:
+        for segment in segments:
+            for info, _ in segment.batches_from(0):
+                epochs.assign(info.partition_leader_epoch, info.base_offset)
+    epochs.truncate_to(end)
+    return epochs
+
+
+def _load_producers(
+    folder: PartitionFolder,
+    config: LogConfig,
+    segments: list[FileSegment],
+    end: int,
+    now_ms: int,
+) -> ProducerStates:
+    """The newest sound snapshot, and the batches after it (C6.7)."""
+    producers = ProducerStates(config.producer_batches, config.producer_id_expiration_ms)
+    oldest = segments[0].base_offset if segments else end
+    replay_from = oldest
+    for offset in reversed(folder.offsets_of(".snapshot")):
+        if oldest <= offset <= end:
+            try:
+                decode_snapshot(folder.read_snapshot(offset), producers, now_ms)
+            except SnapshotError:
+                folder.remove_snapshot(offset)
+                continue
+            replay_from = offset
+            break
+        # Beyond the end it tells of what was cut; before the oldest batch there is a gap, and a
+        # producer that is not known fares better than one whose last batches are missing.
+        folder.remove_snapshot(offset)
+    for i, segment in enumerate(segments):
+        segment_end = segments[i + 1].base_offset if i + 1 < len(segments) else end
+        if segment_end <= replay_from:
+            continue
+        for info in segment.batches_at(max(replay_from, segment.base_offset)):
+            if info.producer_id >= 0 and not info.is_control and info.base_offset >= replay_from:
+                producers.add(info, info.base_offset, info.max_timestamp, now_ms)
+    return producers

@@ -1,0 +1,1 @@
+"""Kafka's requests and responses as the broker reads and writes them, one API a file."""

@@ -1,0 +1,121 @@
+"""One partition: who leads it, who is in sync, and its log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastprod._core.log_validator import BatchInfo
+from fastprod.broker.log.log import AppendInfo, Log
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+NO_NODE = -1
+
+
+class Partition:
+    """A partition as all nodes see it: they share one log.
+
+    Any thread. `lock` stands around appends and changes of the leader; reads take no lock. It is
+    hashable by identity, so that a topic that was deleted and made again has other partitions.
+
+    Attributes:
+        leader: id of the node that leads it; -1: none.
+        leader_epoch: grows with each change of the leader and each restart (C8.6).
+        replicas: nodes that are said to have a copy; the leader is one of them.
+        isr: those of them that are said to be in sync.
+        is_deleted: its topic is gone; nothing is appended any more.
+    """
+
+    __slots__ = (
+        "index",
+        "is_deleted",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "lock",
+        "log",
+        "min_isr",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(
+        self, topic: str, index: int, log: Log, replicas: Sequence[int], leader_epoch: int = 0
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.lock = threading.Lock()
+        self.replicas = list(replicas)
+        self.isr = list(replicas)
+        self.min_isr = 1
+        self.leader = replicas[0]
+        self.leader_epoch = leader_epoch
+        self.is_deleted = False
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index}, leader {self.leader}/{self.leader_epoch})"
+
+    def append(self, batch: Buffer, info: BatchInfo | None = None) -> AppendInfo:
+        """Append one batch; it is copied or written before this returns.
+
+        Args:
+            batch: writable.
+            info: what `log.validate` said of it; None: it is validated now.
+
+        Raises:
+            LogError: the log refuses it; nothing was appended.
+            LookupError: the topic was deleted a moment ago.
+        """
+        with self.lock:
+            if self.is_deleted:
+                raise LookupError(f"{self.topic}-{self.index} was deleted")
+            return self.log.append(batch, self.leader_epoch, info)
+
+    def move_leader(self, node_id: int) -> int:
+        """Let another node lead it, or none (-1); returns the new leader epoch.
+
+        All nodes share one log: a node that had no replica takes the old leader's place.
+        """
+        with self.lock:
+            if node_id != NO_NODE:
+                self.replicas = _with(self.replicas, node_id, self.leader)
+                self.isr = _with(self.isr, node_id, self.leader)
+            self.leader = node_id
+            self.leader_epoch += 1
+            return self.leader_epoch
+
+    def shrink_isr(self, node_id: int) -> None:
+        """A replica is out of sync; the last one stays (as with unclean elections off)."""
+        with self.lock:
+            if len(self.isr) > 1:
+                self.isr = [each for each in self.isr if each != node_id]
+
+    def expand_isr(self, node_id: int) -> None:
+        """A replica is in sync again."""
+        with self.lock:
+            if node_id in self.replicas and node_id not in self.isr:
+                self.isr = [*self.isr, node_id]
+
+    def delete(self) -> None:
+        """Take no more records, and let go of those it has."""
+        with self.lock:
+            self.is_deleted = True
+            self.log.delete()
+
+    def close(self) -> None:
+        """Close its log."""
+        with self.lock:
+            self.log.close()
+
+
+def _with(nodes: list[int], node_id: int, replaced: int) -> list[int]:
+    """`nodes` with `node_id` among them, in the place of `replaced` if it was not."""
+    if node_id in nodes:
+        return nodes
+    if replaced in nodes:
+        return [node_id if each == replaced else each for each in nodes]
+    return [node_id, *nodes[1:]]

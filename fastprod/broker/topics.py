@@ -1,0 +1,350 @@
+"""The topics of a cluster: names, ids, settings, partitions (D4)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fastprod.broker import codes
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.log.log import Log
+from fastprod.broker.partition import Partition
+from fastprod.broker.topic_config import InvalidConfigError, TopicConfig
+
+MAX_PARTITION_COUNT = 100_000
+"""More in one topic are refused: each is a log."""
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Reserved names (E1): nobody creates or writes them."""
+
+_MAX_NAME_LENGTH = 249
+_MOST_MESSAGE_LENGTH = 1000
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+ZERO_ID = bytes(16)
+
+
+class TopicError(Exception):
+    """A topic cannot be made, found or changed.
+
+    Attributes:
+        code: Kafka's error code.
+        message: what is wrong, for the client.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        # It may quote what the client sent, and has to fit into a string of the protocol.
+        if len(message) > _MOST_MESSAGE_LENGTH:
+            message = f"{message[:_MOST_MESSAGE_LENGTH]}..."
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class SavedPartition(NamedTuple):
+    """What outlives a restart of a partition, beside its log."""
+
+    replicas: list[int]
+    leader_epoch: int
+
+
+class SavedTopic(NamedTuple):
+    """What outlives a restart of a topic."""
+
+    name: str
+    id: bytes
+    config: dict[str, str]
+    partitions: list[SavedPartition]
+
+
+class Topic:
+    """One topic. Its partitions are only ever added to; any thread.
+
+    Attributes:
+        id: 16 bytes; another one after it was deleted and made again.
+        config: replaced as a whole when it changes.
+        created_ns: by the broker's clock; for `metadata_lag_ms`.
+    """
+
+    __slots__ = ("config", "created_ns", "id", "name", "partitions")
+
+    def __init__(self, name: str, id: bytes, config: TopicConfig, created_ns: int) -> None:
+        self.name = name
+        self.id = id
+        self.config = config
+        self.created_ns = created_ns
+        self.partitions: list[Partition] = []
+
+    def partition(self, index: int) -> Partition | None:
+        """Partition number `index`, or None if there is none."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def saved(self) -> SavedTopic:
+        """What has to be written down of it."""
+        return SavedTopic(
+            self.name,
+            self.id,
+            self.config.overrides,
+            [SavedPartition(each.replicas, each.leader_epoch) for each in self.partitions],
+        )
+
+
+def invalid_name_reason(name: str) -> str | None:
+    """Say what is wrong with a topic's name, or None (D1)."""
+    if not name:
+        return "the empty string is not a topic name"
+    if name in (".", ".."):
+        return f"{name!r} is not a topic name"
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"a topic name has at most {_MAX_NAME_LENGTH} characters, this one {len(name)}"
+    if not _NAME_CHARACTERS.issuperset(name):
+        return f"topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'"
+    return None
+
+
+OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
+"""Makes or recovers a log: topic, partition, the topic's id, its settings."""
+
+
+class Topics:
+    """Every topic by name and by id.
+
+    Any thread: look-ups take no lock, changes are made under one.
+
+    Args:
+        config: gives the defaults of topics.
+        node_ids: nodes that can lead partitions.
+        open_log: makes the log of a partition.
+        now_ns: the broker's clock.
+        on_change: writes topics down, called under the lock; None: they live in memory alone.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+        open_log: OpenLog,
+        now_ns: Callable[[], int],
+        on_change: Callable[[list[SavedTopic]], None] | None = None,
+    ) -> None:
+        self._config = config
+        self._node_ids = list(node_ids)
+        self._open_log = open_log
+        self._on_change = on_change
+        self._now_ns = now_ns
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._partition_count = 0
+        self._lock = threading.RLock()
+
+    def get(self, name: str) -> Topic | None:
+        """The topic called `name`, or None."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with that id, or None."""
+        return self._by_id.get(bytes(topic_id))
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """One partition, or None if the topic or the partition does not exist."""
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition(index)
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        with self._lock:
+            return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def check_new(
+        self,
+        name: str,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, str | None] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> tuple[TopicConfig, list[list[int]]]:
+        """Return the settings of a new topic and its partitions' replicas, or say why not.
+
+        Args:
+            name: 1 to 249 characters of a-z, A-Z, 0-9, `.`, `_` and `-`; not an internal name.
+            partition_count: 1 or more; -1: `num_partitions`.
+            replication_factor: 1 or more; -1: `default_replication_factor`.
+            config: Kafka's names of topic settings and their values.
+            assignment: partition -> nodes, in place of the two numbers.
+
+        Raises:
+            TopicError: it cannot be made so.
+        """
+        reason = invalid_name_reason(name)
+        if reason is None and name in INTERNAL_TOPICS:
+            reason = f"{name} is the name of an internal topic"
+        if reason is not None:
+            raise TopicError(codes.INVALID_TOPIC_EXCEPTION, reason)
+        if name in self._by_name:
+            raise TopicError(codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if assignment:
+            replicas = self._checked_assignment(assignment, partition_count, replication_factor)
+        else:
+            replicas = self._spread(partition_count, replication_factor)
+        try:
+            return TopicConfig(self._config, config or {}), replicas
+        except InvalidConfigError as error:
+            raise TopicError(codes.INVALID_CONFIG, str(error)) from None
+
+    def create(
+        self,
+        name: str,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, str | None] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> Topic:
+        """Make a topic; it can be used when this returns. Arguments as `check_new`.
+
+        Raises:
+            TopicError: as `check_new`.
+            OSError: a log's folder cannot be made.
+        """
+        with self._lock:
+            made, replicas = self.check_new(
+                name, partition_count, replication_factor, config, assignment
+            )
+            self._refuse_too_many(len(replicas))
+            topic = Topic(name, os.urandom(16), made, self._now_ns())
+            try:
+                for nodes in replicas:
+                    self._add_partition(topic, SavedPartition(nodes, 0))
+                # First: nobody may write to a topic that a crash would forget.
+                self._write_down([*self.all(), topic])
+            except OSError:
+                for partition in topic.partitions:
+                    partition.delete()
+                raise
+            self._install(topic)
+            return topic
+
+    def restore(self, saved: SavedTopic) -> Topic:
+        """Take up a topic of an earlier run, with its logs; each leader epoch grows (C8.6)."""
+        with self._lock:
+            topic = Topic(
+                saved.name, saved.id, TopicConfig(self._config, saved.config), self._now_ns()
+            )
+            for index, each in enumerate(saved.partitions):
+                nodes = [node for node in each.replicas if node in self._node_ids]
+                replicas = nodes or [self._node_ids[index % len(self._node_ids)]]
+                partition = self._add_partition(topic, SavedPartition(replicas, 0))
+                # A crash may have come between a move of the leader and its writing down.
+                partition.leader_epoch = max(each.leader_epoch, partition.log.latest_epoch) + 1
+            self._install(topic)
+            return topic
+
+    def save(self) -> None:
+        """Write all topics down."""
+        with self._lock:
+            self._write_down(self.all())
+
+    def delete(self, name: str) -> Topic:
+        """Take the topic out; returns it, with its logs gone and its partitions marked (D4.3).
+
+        Raises:
+            TopicError: there is no such topic.
+            OSError: it cannot be written down that it is gone; it is not.
+        """
+        with self._lock:
+            topic = self._by_name.get(name)
+            if topic is None:
+                raise TopicError(
+                    codes.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'."
+                )
+            self._write_down([each for each in self.all() if each is not topic])
+            del self._by_name[name]
+            del self._by_id[topic.id]
+            self._partition_count -= len(topic.partitions)
+            for partition in topic.partitions:
+                partition.delete()
+            return topic
+
+    def close(self) -> None:
+        """Close every log."""
+        for topic in self.all():
+            for partition in topic.partitions:
+                partition.close()
+
+    def _install(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._partition_count += len(topic.partitions)
+
+    def _refuse_too_many(self, added_count: int) -> None:
+        most = self._config.max_partitions
+        if self._partition_count + added_count > most:
+            raise TopicError(
+                codes.POLICY_VIOLATION,
+                f"{added_count:,} partitions more; there are {self._partition_count:,}, and "
+                f"max_partitions is {most:,}",
+            )
+
+    def _write_down(self, topics: Iterable[Topic]) -> None:
+        if self._on_change is not None:
+            self._on_change(sorted(topic.saved() for topic in topics))
+
+    def _add_partition(self, topic: Topic, saved: SavedPartition) -> Partition:
+        index = len(topic.partitions)
+        log = self._open_log(topic.name, index, topic.id, topic.config)
+        partition = Partition(topic.name, index, log, saved.replicas, saved.leader_epoch)
+        partition.min_isr = topic.config.number("min.insync.replicas")
+        topic.partitions.append(partition)
+        return partition
+
+    def _spread(self, partition_count: int, replication_factor: int) -> list[list[int]]:
+        """Leaders round robin, each followed by the next nodes."""
+        count = self._config.num_partitions if partition_count == -1 else partition_count
+        if not 1 <= count <= MAX_PARTITION_COUNT:
+            raise TopicError(
+                codes.INVALID_PARTITIONS,
+                f"{count:,} partitions; a topic has from 1 to {MAX_PARTITION_COUNT:,}",
+            )
+        factor = replication_factor
+        if factor == -1:
+            factor = self._config.default_replication_factor
+        nodes = self._node_ids
+        if factor < 1 or (factor > len(nodes) and not self._config.clamp_replication):
+            raise TopicError(
+                codes.INVALID_REPLICATION_FACTOR,
+                f"replication factor {factor}; this cluster has {len(nodes)} node(s)",
+            )
+        factor = min(factor, len(nodes))
+        return [
+            [nodes[(index + step) % len(nodes)] for step in range(factor)] for index in range(count)
+        ]
+
+    def _checked_assignment(
+        self, assignment: Mapping[int, Sequence[int]], partition_count: int, factor: int
+    ) -> list[list[int]]:
+        if partition_count != -1 or factor != -1:
+            raise TopicError(
+                codes.INVALID_REPLICA_ASSIGNMENT,
+                "with a replica assignment the numbers of partitions and replicas must be -1",
+            )
+        if sorted(assignment) != list(range(len(assignment))):
+            raise TopicError(
+                codes.INVALID_REPLICA_ASSIGNMENT,
+                f"partitions must be numbered from 0 on without gaps: {sorted(assignment)}",
+            )
+        for index, nodes in assignment.items():
+            if not nodes or len(set(nodes)) != len(nodes):
+                raise TopicError(
+                    codes.INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {index} is assigned to {list(nodes)}; "
+                    f"it takes at least one node, and each once",
+                )
+            unknown: Iterable[int] = set(nodes) - set(self._node_ids)
+            if unknown:
+                raise TopicError(
+                    codes.INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {index} is assigned to node(s) {sorted(unknown)} that "
+                    f"do not exist; there are {self._node_ids}",
+                )
+        return [list(assignment[index]) for index in range(len(assignment))]

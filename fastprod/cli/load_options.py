@@ -1,0 +1,173 @@
+"""Options that the loading commands share: files, columns, headers, summary."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from fastprod.cli.properties import split_properties
+
+FORMATS: Final = ("parquet", "csv", "json", "orc", "avro", "text")
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_NEEDED: Final = {"pyspark": "fastprod[spark]", "pyarrow": "fastprod[spark]"}
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+def need(*modules: str) -> None:
+    """Refuse a command whose libraries are not installed.
+
+    Raises:
+        click.UsageError: which, and the command that installs them.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise click.UsageError(
+                f"{module} is not installed here: python -m pip install '{_NEEDED[module]}'"
+            )
+
+
+def header_option(text: str) -> tuple[str, bytes]:
+    """The header that NAME=VALUE stands for; the value may have any bytes, '=' too."""
+    name, value = _pair(text)
+    return name, os.fsencode(value)
+
+
+def header_column_option(text: str) -> tuple[str, str]:
+    """The header and the column that NAME=COLUMN stands for."""
+    name, column = _pair(text)
+    if not column:
+        raise click.BadParameter(f"{text!r} names no column")
+    return name, column
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r} is not of the form name=value")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"the name of {text!r} is not UTF-8") from None
+    return name, value
+
+
+def column_options(function: _Decorated) -> _Decorated:
+    """The options that say which column is what."""
+    for option in reversed(
+        (
+            click.option("--key", metavar="COLUMN", help="Keys. [default: key, if there is one]"),
+            click.option(
+                "--value", metavar="COLUMN", help="Values. [default: value, or the only column]"
+            ),
+            click.option(
+                "--partition-column", metavar="COLUMN", help="Partitions; null: the partitioner's."
+            ),
+            click.option(
+                "--timestamp-column",
+                metavar="COLUMN",
+                help="Timestamps, or milliseconds since the epoch; null: now.",
+            ),
+            click.option(
+                "-H",
+                "--header",
+                "headers",
+                type=header_option,
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="A header of every record; may be repeated.",
+            ),
+            click.option(
+                "--header-column",
+                "header_columns",
+                type=header_column_option,
+                multiple=True,
+                metavar="NAME=COLUMN",
+                help="A header whose value is in a column; may be repeated.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def file_options(formats: Sequence[str]) -> Callable[[_Decorated], _Decorated]:
+    """The options that say how files are read."""
+
+    def decorate(function: _Decorated) -> _Decorated:
+        function = click.option(
+            "-O",
+            "--option",
+            "reader_options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the reader by Spark's name, such as sep=; or header=false; may be "
+            "repeated. CSV has a header line unless told otherwise.",
+        )(function)
+        return click.option(
+            "--format",
+            "kind",
+            type=click.Choice(formats),
+            help="Format of the files. [default: what their names end in]",
+        )(function)
+
+    return decorate
+
+
+summary_option = click.option(
+    "--summary",
+    metavar="FILE",
+    help="Write what was done as one JSON object to FILE; -: to standard output, and nothing else "
+    "there.",
+)
+
+progress_option = click.option(
+    "--progress",
+    "progress_kind",
+    type=click.Choice(("auto", "json", "none")),
+    default="auto",
+    show_default=True,
+    help="How to tell, on stderr, how far it is: a bar or lines, a JSON object a line, or not.",
+)
+
+rate_option = click.option(
+    "--max-mb-per-second",
+    "--max-mbps",
+    "max_mb_per_second",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="MB",
+    help="Send at most so many megabytes (1,000,000 bytes) of keys and values a second, all tasks "
+    "together; 0: no limit.",
+)
+
+
+def reader_pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """What `--option` says; a value keeps its white space, as a separator may be one."""
+    names = split_properties(pairs, "--option")
+    found = {pair.partition("=")[0].strip(): pair.partition("=")[2] for pair in pairs}
+    return {name: found[name] for name in names}
+
+
+def write_summary(target: str | None, summary: Mapping[str, Any]) -> None:
+    """Write the summary, if one is wanted.
+
+    Raises:
+        click.UsageError: the file cannot be written.
+    """
+    if target is None:
+        return
+    text = json.dumps(summary)
+    if target == "-":
+        click.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"--summary: cannot write {target}: {error.strerror}") from error

@@ -1,0 +1,548 @@
+"""Metadata: which topics we follow, what we know of them, and who waits for them (contract H)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.cluster import Cluster, ClusterUpdate, LeaderHint, Partitions
+from fastprod.client.leader_epochs import LeaderEpochs
+from fastprod.client.refresh_schedule import RefreshSchedule
+from fastprod.errors import (
+    KAFKA_ERRORS,
+    IllegalStateError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    error_for_code,
+)
+from fastprod.protocol import NO_EPOCH, NO_TOPIC_ID, MetadataResponse, TopicMetadata
+from fastprod.records import Node
+
+_LOG = logging.getLogger(__name__)
+
+WAIT_SLICE_MS: Final = 50
+"""Longest single wait of a caller: between two of them Ctrl-C gets through."""
+
+_INVALID_TOPIC: Final = 17
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+_LISTENER_NOT_FOUND: Final = 72
+
+Wait = Callable[[threading.Condition, float], object]
+"""Waits on a held condition for at most so many seconds."""
+
+
+class MetadataRequestAndVersion(NamedTuple):
+    """What to ask, and what ``Metadata.update`` has to know of it when the answer is here."""
+
+    topics: tuple[str, ...]
+    request_version: int
+    is_partial: bool
+
+
+class MetadataChanges(NamedTuple):
+    """What an applied response changed.
+
+    Attributes:
+        cluster: the new snapshot.
+        changed_topics: topics that are new, or whose partitions or id changed.
+        removed_topics: topics that were known and are no longer.
+    """
+
+    cluster: Cluster
+    changed_topics: frozenset[str]
+    removed_topics: frozenset[str]
+
+
+class LeaderAndEpoch(NamedTuple):
+    """A partition's leader as far as it can be relied upon (contract H.4.4)."""
+
+    leader: Node | None
+    epoch: int | None
+
+
+class _TopicError(NamedTuple):
+    code: int
+    update_version: int
+
+
+class _Findings:
+    """What reading a response brought to light, beside the snapshot."""
+
+    __slots__ = ("has_news", "is_stale", "new_errors")
+
+    def __init__(self) -> None:
+        self.has_news = False
+        self.is_stale = False
+        self.new_errors: dict[str, str] = {}
+
+
+class Metadata:
+    """The cluster as we know it, and the rules for learning more.
+
+    Callers wait for topics here; the control thread asks what to request, and hands in the
+    answers. Every method may be called from any thread and does not block, but for
+    ``wait_for_topic``. ``cluster`` takes no lock.
+
+    Args:
+        refresh_backoff: ``retry.backoff.ms`` and its max.
+        max_age_ms: ``metadata.max.age.ms``: age at which everything is asked for again.
+        max_idle_ms: ``metadata.max.idle.ms``: a topic unused for so long is forgotten.
+        clock_ms: the time in ms; the ``now_ms`` of the other methods is this clock's.
+        wake: makes the control thread look at ``time_to_next_update_ms``; called without a lock.
+        last_used_ms: when a topic was last used, for uses that do not come by ``add``; None if
+            unknown. Asked only before a topic is forgotten, with this object's lock held.
+        wait: replaces waiting on the condition, for tests whose clock is their own.
+
+    Source: Java's ``Metadata`` and ``ProducerMetadata``, contract H.1-H.7 and A.4.
+    """
+
+    def __init__(
+        self,
+        *,
+        refresh_backoff: ExponentialBackoff,
+        max_age_ms: int,
+        max_idle_ms: int,
+        clock_ms: Callable[[], int],
+        wake: Callable[[], None],
+        last_used_ms: Callable[[str], int | None] | None = None,
+        wait: Wait = threading.Condition.wait,
+    ) -> None:
+        self._max_idle_ms = max_idle_ms
+        self._clock_ms = clock_ms
+        self._wake = wake
+        self._last_used_ms = last_used_ms
+        self._wait = wait
+        self._changed = threading.Condition()
+        self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
+        self._epochs = LeaderEpochs()
+        self._cluster = Cluster.empty()
+        self._bootstrap_nodes: tuple[Node, ...] = ()
+        self._update_version = 0
+        self._expiry_ms: dict[str, int] = {}
+        self._new_topics: dict[str, None] = {}
+        self._topic_errors: dict[str, _TopicError] = {}
+        self._fatal_error: KafkaError | None = None
+        self._last_failure: BaseException | None = None
+        self._is_closed = False
+
+    @property
+    def cluster(self) -> Cluster:
+        """The current snapshot."""
+        return self._cluster
+
+    @property
+    def update_version(self) -> int:
+        """Grows with every applied response and every bootstrap."""
+        return self._update_version
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics followed."""
+        with self._changed:
+            return frozenset(self._expiry_ms)
+
+    @property
+    def is_closed(self) -> bool:
+        """``close`` was called."""
+        return self._is_closed
+
+    def bootstrap(self, nodes: Iterable[Node]) -> None:
+        """Know nothing but these addresses, and ask for everything (contract H.5.1)."""
+        with self._changed:
+            self._bootstrap_nodes = tuple(nodes)
+            self._schedule.request_full()
+            self._update_version += 1
+            self._cluster = Cluster.bootstrap(self._bootstrap_nodes)
+
+    def rebootstrap(self) -> None:
+        """``bootstrap`` with the addresses it was last given (KIP-899, contract H.5.2)."""
+        self.bootstrap(self._bootstrap_nodes)
+
+    def add(self, topic: str, now_ms: int) -> None:
+        """Follow a topic from now on, or keep following it: its idle time starts anew (H.3)."""
+        with self._changed:
+            is_new = topic not in self._expiry_ms
+            self._expiry_ms[topic] = now_ms + self._max_idle_ms
+            if is_new:
+                self._new_topics[topic] = None
+                self._schedule.request_new_topics()
+
+    @property
+    def last_full_update_ms(self) -> int | None:
+        """When an answer about all topics last came; None: never."""
+        return self._schedule.last_successful_refresh_ms
+
+    def request_update(self, *, reset_equivalent_backoff: bool = False) -> int:
+        """Ask for all topics soon (H.2.6). Returns the current ``update_version``."""
+        with self._changed:
+            self._schedule.request_full(reset_equivalent_backoff=reset_equivalent_backoff)
+            return self._update_version
+
+    def request_update_for_topic(self, topic: str) -> int:
+        """Ask for one topic soon: a new one at once and alone, else all (A.4.4, H.2.2).
+
+        Returns the current ``update_version``: a newer one has the answer.
+        """
+        with self._changed:
+            if topic in self._new_topics:
+                self._schedule.request_new_topics()
+            else:
+                self._schedule.request_full()
+            return self._update_version
+
+    @property
+    def is_update_requested(self) -> bool:
+        """Something asked for an update."""
+        return self._schedule.is_requested
+
+    def time_to_next_update_ms(self, now_ms: int) -> int:
+        """How long until a metadata request should be sent, 0 for now (H.2.1)."""
+        with self._changed:
+            return self._schedule.time_to_next_ms(now_ms)
+
+    def new_request(self, now_ms: int) -> MetadataRequestAndVersion:
+        """The topics to ask for now: the new ones if nothing else is due, else all (H.2.2)."""
+        with self._changed:
+            is_partial = self._schedule.is_partial_enough(now_ms)
+            topics = self._new_topics if is_partial else self._expiry_ms
+            return MetadataRequestAndVersion(
+                tuple(topics), self._schedule.request_version, is_partial
+            )
+
+    def update(
+        self,
+        request: MetadataRequestAndVersion,
+        response: MetadataResponse,
+        now_ms: int,
+        *,
+        apply: Callable[[MetadataChanges], None] | None = None,
+    ) -> MetadataChanges:
+        """Apply the answer to ``request`` and wake the waiters (H.2.2-H.2.4, H.3, H.4).
+
+        Args:
+            request: what ``new_request`` gave.
+            response: the answer.
+            now_ms: the time.
+            apply: called before any waiter wakes, with this object's lock held; must not block.
+
+        Raises:
+            IllegalStateError: after ``close``.
+        """
+        findings = _Findings()
+        with self._changed:
+            if self._is_closed:
+                raise IllegalStateError("metadata update after close")
+            self._update_version += 1
+            older = self._cluster
+            self._cluster = self._merged(request, response, now_ms, findings)
+            self._schedule.succeeded(
+                now_ms,
+                request.request_version,
+                is_partial=request.is_partial,
+                has_news=findings.has_news,
+            )
+            if findings.is_stale:
+                self._schedule.request_full()
+            # An answer shows that what failed before it no longer stands in the way.
+            self._last_failure = None
+            self._fatal_error = None
+            changes = MetadataChanges(
+                self._cluster,
+                self._cluster.changed_topics(older),
+                older.topics - self._cluster.topics,
+            )
+            self._changed.notify_all()
+            if apply is not None:
+                apply(changes)
+        if findings.new_errors:
+            _LOG.warning("the brokers' metadata has errors: %s", findings.new_errors)
+        return changes
+
+    def failed_update(self, now_ms: int) -> None:
+        """A metadata request got no usable answer: back off (H.2.5)."""
+        with self._changed:
+            self._schedule.failed(now_ms)
+
+    def record_failure(self, error: BaseException) -> None:
+        """Remember why there is no metadata: a waiter's timeout names it, until an update."""
+        with self._changed:
+            self._last_failure = error
+
+    def fatal_error(self, error: KafkaError) -> None:
+        """Wake all waiters; one of them, or else the next one, gets ``error`` (H.7.2).
+
+        An update that is applied before anybody got the error discards it.
+        """
+        with self._changed:
+            self._fatal_error = error
+            self._last_failure = error
+            self._changed.notify_all()
+
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """The error of the latest response that named the topic; None if it had none."""
+        with self._changed:
+            found = self._topic_errors.get(topic)
+        return None if found is None else error_for_code(found.code, topic=topic)
+
+    def close(self) -> None:
+        """End every wait with an error (H.7.4). May be repeated."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def last_seen_leader_epoch(self, topic: str, partition: int) -> int | None:
+        """The newest leader epoch seen for a partition; None if there is none to rely upon."""
+        with self._changed:
+            return self._epochs.last_seen(topic, partition)
+
+    def update_last_seen_epoch_if_newer(
+        self, topic: str, partition: int, leader_epoch: int
+    ) -> bool:
+        """Note an epoch seen outside of metadata; a newer one asks for an update. True if newer.
+
+        Raises:
+            ValueError: a negative epoch.
+        """
+        if leader_epoch < 0:
+            raise ValueError(f"leader epoch {leader_epoch} of {topic}-{partition}: must be >= 0")
+        with self._changed:
+            last = self._epochs.last_seen(topic, partition)
+            if last is None or leader_epoch <= last:
+                return False
+            self._epochs.see(topic, partition, leader_epoch)
+            self._schedule.request_full()
+            return True
+
+    def current_leader(self, topic: str, partition: int) -> LeaderAndEpoch:
+        """The leader, unknown if the snapshot is older than the newest epoch seen (H.4.4)."""
+        with self._changed:
+            last = self._epochs.last_seen(topic, partition)
+            known = self._cluster.partition(topic, partition)
+            if known is None or (last is not None and known.leader_epoch != last):
+                return LeaderAndEpoch(None, last)
+            epoch = None if known.leader_epoch == NO_EPOCH else known.leader_epoch
+            return LeaderAndEpoch(self._cluster.leader_for(topic, partition), epoch)
+
+    def apply_leader_hints(
+        self, hints: Iterable[LeaderHint], nodes: Iterable[Node]
+    ) -> list[LeaderHint]:
+        """Take newer leaders from a Produce response into the snapshot (KIP-951, H.6).
+
+        ``update_version`` stays, and an update is requested all the same.
+
+        Args:
+            hints: the leaders the response named.
+            nodes: the response's node endpoints.
+
+        Returns:
+            The hints that were taken.
+        """
+        with self._changed:
+            newer = []
+            for hint in hints:
+                last = self._epochs.last_seen(hint.topic, hint.partition)
+                if last is None or hint.leader_epoch > last:
+                    newer.append(hint)
+            self._cluster, taken = self._cluster.with_leader_hint(newer, nodes)
+            for hint in taken:
+                self._epochs.see(hint.topic, hint.partition, hint.leader_epoch)
+            self._schedule.request_full()
+            return taken
+
+    def wait_for_topic(self, topic: str, partition: int | None, timeout_ms: int) -> int:
+        """Follow the topic and wait until it is known (A.4). Blocks up to ``timeout_ms``.
+
+        Waits in slices of at most 50 ms, so that the main thread sees Ctrl-C.
+
+        Args:
+            topic: topic to send to.
+            partition: partition that must exist, or None for any.
+            timeout_ms: >= 0; 0 still succeeds for what is known already.
+
+        Returns:
+            How long it took, in ms; 0 if it was known already.
+
+        Raises:
+            InvalidTopicError: the brokers refuse the topic's name.
+            TopicAuthorizationError: the brokers do not let us see the topic.
+            MetadataTimeoutError: not known in time; ``__cause__`` says why, if that is known.
+            ProducerClosedError: closed while waiting.
+            KafkaError: what ``fatal_error`` was given.
+        """
+        if topic in self._cluster.invalid_topics:
+            raise error_for_code(_INVALID_TOPIC, topic=topic)
+        start_ms = self._clock_ms()
+        self.add(topic, start_ms)
+        if self._is_known(topic, partition):
+            return 0
+        while True:
+            self.add(topic, self._clock_ms())
+            seen_version = self.request_update_for_topic(topic)
+            self._wake()
+            if not self._await_update(seen_version, start_ms + timeout_ms):
+                raise self._timeout_error(topic, partition, timeout_ms)
+            self._raise_topic_error(topic, seen_version)
+            if self._is_known(topic, partition):
+                return self._clock_ms() - start_ms
+
+    def _is_known(self, topic: str, partition: int | None) -> bool:
+        # The lock is free only when ``update`` has handed a new snapshot to its ``apply`` too.
+        with self._changed:
+            count = self._cluster.partition_count_for_topic(topic)
+        return count is not None and (partition is None or partition < count)
+
+    def _await_update(self, seen_version: int, deadline_ms: int) -> bool:
+        """Wait for a version above ``seen_version``; False if the deadline came first."""
+        with self._changed:
+            while True:
+                error, self._fatal_error = self._fatal_error, None
+                if error is not None:
+                    raise error
+                if self._is_closed:
+                    raise ProducerClosedError("Producer closed while send in progress") from (
+                        KafkaError("Requested metadata update after close")
+                    )
+                if self._update_version > seen_version:
+                    return True
+                left_ms = deadline_ms - self._clock_ms()
+                if left_ms <= 0:
+                    return False
+                self._wait(self._changed, min(left_ms, WAIT_SLICE_MS) / 1000)
+
+    def _raise_topic_error(self, topic: str, seen_version: int) -> None:
+        # An error belongs to those who waited for the response that had it: who comes later sees
+        # a version that is not older, and waits for an answer of its own (H.7.1).
+        with self._changed:
+            found = self._topic_errors.get(topic)
+        if (
+            found is not None
+            and found.update_version > seen_version
+            and found.code in (_INVALID_TOPIC, _TOPIC_AUTHORIZATION_FAILED)
+        ):
+            raise error_for_code(found.code, topic=topic)
+
+    def _timeout_error(
+        self, topic: str, partition: int | None, timeout_ms: int
+    ) -> MetadataTimeoutError:
+        count = self._cluster.partition_count_for_topic(topic)
+        cause = self.topic_error(topic) or self._last_failure
+        reason = "" if cause is None else str(cause)
+        error = MetadataTimeoutError(
+            topic=topic,
+            waited_ms=timeout_ms,
+            partition=None if count is None else partition,
+            partition_count=count,
+            reason=reason,
+        )
+        # The first sentence is Kafka's own (A.4.5): it is what people search for.
+        if count is None:
+            said = f"Topic {topic} not present in metadata after {timeout_ms} ms."
+            advice = "Create the topic, check its name and bootstrap_servers, or raise max_block_ms"
+        else:
+            said = (
+                f"Partition {partition} of topic {topic} with partition count {count} is not"
+                f" present in metadata after {timeout_ms} ms."
+            )
+            advice = f"Use a partition from 0 to {count - 1}, or add partitions to the topic"
+        because = f" The last problem was: {reason}." if reason else ""
+        error.args = (f"{said}{because} {advice}.",)
+        error.__cause__ = cause
+        return error
+
+    def _retain(self, topic: str, now_ms: int) -> bool:
+        """Whether the topic is still followed; forgets it if its idle time is over (H.3)."""
+        expiry_ms = self._expiry_ms.get(topic)
+        if expiry_ms is None:
+            return False
+        if topic in self._new_topics or expiry_ms > now_ms:
+            return True
+        used_ms = None if self._last_used_ms is None else self._last_used_ms(topic)
+        if used_ms is not None and used_ms + self._max_idle_ms > now_ms:
+            self._expiry_ms[topic] = used_ms + self._max_idle_ms
+            return True
+        del self._expiry_ms[topic]
+        return False
+
+    def _merged(
+        self,
+        request: MetadataRequestAndVersion,
+        response: MetadataResponse,
+        now_ms: int,
+        findings: _Findings,
+    ) -> Cluster:
+        """The snapshot after ``response``; notes topics' expiry, epochs and errors on the way."""
+        update = self._accepted(response, now_ms, findings)
+        named = {topic.name for topic in response.topics}
+        others = [topic for topic in self._expiry_ms if topic not in named]
+        keep = [topic for topic in others if self._retain(topic, now_ms)]
+        for topic in named:
+            self._new_topics.pop(topic, None)
+        self._epochs.retain(self._expiry_ms)
+        for topic in [topic for topic in self._topic_errors if topic not in self._expiry_ms]:
+            del self._topic_errors[topic]
+        if request.is_partial:
+            return self._cluster.with_updates(update, keep=keep)
+        return Cluster(update)
+
+    def _accepted(
+        self, response: MetadataResponse, now_ms: int, findings: _Findings
+    ) -> ClusterUpdate:
+        topics: dict[str, Partitions] = {}
+        topic_ids: dict[str, bytes] = {}
+        failed: dict[int, set[str]] = {}
+        internal: set[str] = set()
+        for topic in response.topics:
+            if not self._retain(topic.name, now_ms):
+                continue
+            if topic.is_internal:
+                internal.add(topic.name)
+            self._note_errors(topic, findings)
+            if topic.error_code:
+                failed.setdefault(topic.error_code, set()).add(topic.name)
+                continue
+            partitions, has_news = self._epochs.accept(
+                topic,
+                self._cluster.partitions(topic.name),
+                self._cluster.topic_id(topic.name),
+                is_reliable=response.has_reliable_leader_epochs,
+            )
+            findings.has_news |= has_news
+            if partitions:
+                topics[topic.name] = partitions
+            if topic.topic_id != NO_TOPIC_ID:
+                topic_ids[topic.name] = topic.topic_id
+        return ClusterUpdate(
+            {node.id: node for node in response.brokers},
+            topics,
+            topic_ids,
+            frozenset(failed.get(_INVALID_TOPIC, ())),
+            frozenset(failed.get(_TOPIC_AUTHORIZATION_FAILED, ())),
+            frozenset(internal),
+            response.cluster_id,
+            response.controller_id,
+        )
+
+    def _note_errors(self, topic: TopicMetadata, findings: _Findings) -> None:
+        before = self._topic_errors.pop(topic.name, None)
+        codes = {partition.error_code for partition in topic.partitions}
+        if topic.error_code:
+            codes.add(topic.error_code)
+            self._topic_errors[topic.name] = _TopicError(topic.error_code, self._update_version)
+            if before is None or before.code != topic.error_code:
+                findings.new_errors[topic.name] = _error_name(topic.error_code)
+        if _LISTENER_NOT_FOUND in codes:
+            known = self._cluster.partitions(topic.name).values()
+            if all(partition.error_code != _LISTENER_NOT_FOUND for partition in known):
+                findings.new_errors[topic.name] = _error_name(_LISTENER_NOT_FOUND)
+        for code in codes - {0}:
+            row = KAFKA_ERRORS.get(code)
+            findings.is_stale |= row is not None and row.refresh_metadata
+
+
+def _error_name(code: int) -> str:
+    row = KAFKA_ERRORS.get(code)
+    return f"error code {code}" if row is None else row.name

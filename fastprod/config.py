@@ -1,0 +1,410 @@
+"""ProducerConfig: every setting of a producer, checked once, in Kafka's names and units.
+
+Kafka's rules for settings that depend on each other are those of Apache Kafka 4.3.0 (contract B).
+Three defaults are ours: linger_ms is adaptive, batch_size is 256 KiB, enable_metrics_push is off.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from fastprod.errors import ConfigError
+from fastprod.setting import INT32_MAX, BootstrapAddress, Setting, refusal
+
+ADAPTIVE_LINGER_BOUND_MS = 5
+"""How long adaptive linger may hold a record back, in ms."""
+
+STICKY_BATCH_SIZE = 16_384
+"""Bytes after which a keyless record moves on to another partition (C.5.1).
+
+Kafka takes batch.size, 16 KiB by default.  Our default batch_size is larger, because one request
+then carries more; a topic should not stay on one partition for as long as that.
+"""
+
+_MAX_IN_FLIGHT_IDEMPOTENT = 5
+
+_log = logging.getLogger(__name__)
+# No lock: a child forked while another thread held it could make no producer.
+_client_numbers = itertools.count(1)
+
+
+def _setting(kind: str, default: Any, doc: str, **limits: Any) -> Any:
+    return field(metadata={"setting": Setting(kind, doc, default, **limits)})
+
+
+def _flag(default: bool, doc: str) -> Any:
+    return _setting("boolean", default, doc)
+
+
+def _int32(default: int, doc: str, low: int = 0, high: int = INT32_MAX) -> Any:
+    return _setting("integer", default, doc, low=low, high=high)
+
+
+def _int64(default: int, doc: str, low: int = 0) -> Any:
+    return _setting("integer", default, doc, low=low)
+
+
+class SettingRow(NamedTuple):
+    """One line of the settings table in the documentation."""
+
+    name: str
+    dotted_name: str
+    type: str
+    default: str
+    range: str
+    doc: str
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ProducerConfig:
+    """The settings of one producer.
+
+    Names are Kafka's, with underscores (``linger_ms=5``) or with dots in a mapping
+    (``{"linger.ms": "5"}``); values may be strings, as from a properties file.
+
+    Args:
+        settings: settings by name, in either spelling.
+        more: settings by name; one given here and in `settings` is an error.
+
+    Raises:
+        ConfigError: a setting is unknown, given twice, out of range, of a feature this version does
+            not have, or in conflict with another.
+
+    An instance never changes, pickles, and may be shared by threads and producers.  Making one does
+    not block, except that it imports what an import path names.
+    Source: ProducerConfig, ConfigDef; contract B.
+    """
+
+    bootstrap_servers: tuple[BootstrapAddress, ...] = _setting(
+        "addresses", None, "Brokers to learn the cluster from (A.1.4). Required."
+    )
+    client_id: str = _setting(
+        "string", "", "Name shown in the brokers' logs and metrics; empty: producer-<n> (A.1.2)."
+    )
+    acks: int = _setting("acks", -1, "Replicas that must have a record: all in sync, 1 or none.")
+    enable_idempotence: bool = _flag(True, "Write each record once, in order, despite retries.")
+    retries: int = _int32(INT32_MAX, "How often a batch is sent again at most.")
+    delivery_timeout_ms: int = _int32(
+        120_000, "Time a record has from send() to its acknowledgement (B.3)."
+    )
+    linger_ms: int | None = _setting(
+        "linger",
+        None,
+        "How long a record waits for company. Adaptive: not at all while nothing is in flight to "
+        f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms.",
+    )
+    batch_size: int = _int32(262_144, "Bytes of a batch at most; 0 means one record (A.1.6).")
+    buffer_memory: int = _int64(33_554_432, "Bytes of records queued or in flight, at most.")
+    max_block_ms: int = _int64(60_000, "How long send() may wait for metadata and memory.")
+    max_request_size: int = _int32(1_048_576, "Bytes of one request, and of one record, at most.")
+    max_receive_bytes: int = _int32(
+        104_857_600, "Bytes of one answer at most; a longer one closes the connection.", low=1
+    )
+    max_in_flight_requests_per_connection: int = _int32(
+        5, "Requests under way to one broker; at most 5 with idempotence (B.2).", low=1
+    )
+    request_timeout_ms: int = _int32(30_000, "How long one request waits for its answer.")
+    compression_type: str = _setting(
+        "choice", "none", "Codec of a batch.", choices=("none", "gzip", "snappy", "lz4", "zstd")
+    )
+    compression_gzip_level: int = _setting(
+        "integer", -1, "gzip's level; -1 is zlib's default.", low=1, high=9, also=(-1,)
+    )
+    compression_lz4_level: int = _int32(
+        9, "lz4's level; 9 is the fast compressor, as in Kafka; others are lz4hc's.", 1, 17
+    )
+    compression_zstd_level: int = _int32(3, "zstd's level.", -131_072, 22)
+    key_serializer: Any = field(
+        default=None,
+        metadata={"setting": Setting("object", "Turns keys into bytes; none: they are bytes.")},
+    )
+    value_serializer: Any = field(
+        default=None,
+        metadata={"setting": Setting("object", "Turns values into bytes; none: they are bytes.")},
+    )
+    key_serializer_encoding: str | None = _setting(
+        "encoding", None, "Text encoding of a StringSerializer for keys."
+    )
+    value_serializer_encoding: str | None = _setting(
+        "encoding", None, "Text encoding of a StringSerializer for values."
+    )
+    serializer_encoding: str | None = _setting(
+        "encoding", None, "Text encoding where neither of the two above is given."
+    )
+    partitioner_class: Any = field(
+        default=None,
+        metadata={"setting": Setting("object", "Chooses partitions; none: built in (C.3).")},
+    )
+    partitioner_adaptive_partitioning_enable: bool = _flag(
+        True, "Give slower brokers fewer of the records without key (KIP-794)."
+    )
+    partitioner_availability_timeout_ms: int = _int64(
+        0, "Leave out a broker that has taken nothing for so long (KIP-794); 0: never."
+    )
+    partitioner_ignore_keys: bool = _flag(False, "Spread records with a key like those without.")
+    interceptor_classes: tuple[Any, ...] = _setting(
+        "objects", (), "Interceptors, called in this order (C.1)."
+    )
+    retry_backoff_ms: int = _int64(100, "Pause before the first retry; it doubles (B.5).")
+    retry_backoff_max_ms: int = _int64(1_000, "Longest pause before a retry.")
+    reconnect_backoff_ms: int = _int64(50, "Pause before connecting again; it doubles (B.5).")
+    reconnect_backoff_max_ms: int = _int64(1_000, "Longest pause before connecting again.")
+    metadata_max_age_ms: int = _int64(300_000, "Age at which metadata is fetched again.")
+    metadata_max_idle_ms: int = _int64(
+        300_000, "A topic unused for so long is forgotten.", low=5_000
+    )
+    metadata_recovery_strategy: str = _setting(
+        "any case",
+        "rebootstrap",
+        "What to do when no known broker answers (KIP-899).",
+        choices=("none", "rebootstrap"),
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = _int64(
+        300_000, "Time without fresh metadata after which to start from bootstrap_servers again."
+    )
+    client_dns_lookup: str = _setting(
+        "choice",
+        "use_all_dns_ips",
+        "Try each address of a name, or each address's canonical name.",
+        choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    )
+    send_buffer_bytes: int = _int32(131_072, "SO_SNDBUF; -1 leaves it to the system.", low=-1)
+    receive_buffer_bytes: int = _int32(32_768, "SO_RCVBUF; -1 leaves it to the system.", low=-1)
+    socket_connection_setup_timeout_ms: int = _int64(
+        10_000, "How long the first try to connect may take; it doubles (KIP-601)."
+    )
+    socket_connection_setup_timeout_max_ms: int = _int64(
+        30_000, "Longest time that a try to connect may take."
+    )
+    connections_max_idle_ms: int = _int64(
+        540_000, "An idle connection is closed after so long; -1: never.", low=-1
+    )
+    security_protocol: str = _setting(
+        "security",
+        "PLAINTEXT",
+        "How brokers are talked to.",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    )
+    enable_metrics_push: bool = _setting(
+        "telemetry", False, "Push metrics to the brokers (KIP-714): not in this version."
+    )
+    metric_reporters: tuple[Any, ...] = _setting("objects", (), "Plug-ins that see every metric.")
+    metrics_num_samples: int = _int32(2, "Samples kept for a rate or an average.", low=1)
+    metrics_sample_window_ms: int = _int64(30_000, "Length of one sample.")
+    metrics_recording_level: str = _setting(
+        "choice", "INFO", "How much is measured.", choices=("INFO", "DEBUG", "TRACE")
+    )
+    explicit: frozenset[str] = frozenset()
+    """Names of the settings that the caller gave (B.1)."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        given = _gather(settings, more)
+        if "bootstrap_servers" not in given:
+            raise ConfigError(
+                "bootstrap_servers is missing: name at least one broker, as in 'kafka1:9092'",
+                key="bootstrap_servers",
+            )
+        resolved: dict[str, Any] = {}
+        for name, setting in SETTINGS.items():
+            if name in given:
+                key, value = given[name]
+                resolved[name] = setting.parse(key, value)
+            else:
+                resolved[name] = setting.default
+        explicit = frozenset(given)
+        resolved["batch_size"] = max(resolved["batch_size"], 1)
+        _resolve_idempotence(resolved, explicit)
+        _resolve_delivery_timeout(resolved, explicit)
+        _resolve_backoffs(resolved, explicit)
+        _warn_of_small_memory(resolved)
+        resolved["client_id"] = resolved["client_id"] or f"producer-{next(_client_numbers)}"
+        for name, value in resolved.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "explicit", explicit)
+
+    @property
+    def linger_bound_ms(self) -> int:
+        """Longest time a record waits for company, in ms, whichever kind of linger it is."""
+        return _linger_bound_ms(self.linger_ms)
+
+    @property
+    def sticky_batch_size(self) -> int:
+        """Bytes after which a keyless record moves on to another partition (C.5.1)."""
+        return min(self.batch_size, STICKY_BATCH_SIZE)
+
+    @property
+    def is_order_guaranteed(self) -> bool:
+        """Whether a partition has one batch under way at a time, idempotent or not (B.6)."""
+        return self.max_in_flight_requests_per_connection == 1
+
+    def values(self) -> dict[str, Any]:
+        """Return every setting under its dotted name, as plug-ins' `configure` gets them (A.1.2).
+
+        The values are those in force, the generated client.id among them.  No secret is among them:
+        this version takes none.
+        """
+        found = {name.replace("_", "."): getattr(self, name) for name in SETTINGS}
+        found["bootstrap.servers"] = [str(address) for address in self.bootstrap_servers]
+        found["acks"] = "all" if self.acks == -1 else str(self.acks)
+        if self.linger_ms is None:
+            found["linger.ms"] = "adaptive"
+        return found
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in sorted(self.explicit))
+        return f"ProducerConfig({given})"
+
+
+SETTINGS: dict[str, Setting] = {
+    item.name: item.metadata["setting"]
+    for item in fields(ProducerConfig)
+    if "setting" in item.metadata
+}
+"""Every setting by its name with underscores."""
+
+
+def describe() -> list[SettingRow]:
+    """Return one row for each setting, in the order of `SETTINGS`, for documentation."""
+    types = {"any case": "choice", "security": "choice", "telemetry": "boolean"}
+    return [
+        SettingRow(
+            name,
+            name.replace("_", "."),
+            types.get(setting.kind, setting.kind),
+            setting.default_text,
+            setting.range_text,
+            setting.doc,
+        )
+        for name, setting in SETTINGS.items()
+    ]
+
+
+def _gather(
+    settings: Mapping[str, Any] | None, more: Mapping[str, Any]
+) -> dict[str, tuple[str, Any]]:
+    """Return {name: (the caller's spelling, value)}; refuse what is unknown, refused or double."""
+    given: dict[str, tuple[str, Any]] = {}
+    for key, value in itertools.chain((settings or {}).items(), more.items()):
+        if not isinstance(key, str):
+            raise ConfigError(f"a setting's name must be a str, not {type(key).__name__}")
+        name = key.replace(".", "_")
+        if name not in SETTINGS:
+            _refuse_or_ignore(key, name, value)
+        elif name in given:
+            raise ConfigError(f"{key} is given twice (also as {given[name][0]})", key=key)
+        else:
+            given[name] = (key, value)
+    return given
+
+
+def _refuse_or_ignore(key: str, name: str, value: Any) -> None:
+    # The value stays out of the messages: what is not understood may be a misspelt password.
+    reason = refusal(name)
+    if reason is not None:
+        if value is None or (name == "transaction_two_phase_commit_enable" and value is False):
+            return
+        raise ConfigError(f"{key} is refused: {reason}", key=key)
+    nearest = difflib.get_close_matches(name, SETTINGS, n=1)
+    if nearest:
+        hint = nearest[0].replace("_", ".") if "." in key else nearest[0]
+        raise ConfigError(f"{key} is not a setting; did you mean {hint}?", key=key, nearest=hint)
+    raise ConfigError(
+        f"{key} is not a setting, nor near one; fastprod.config.describe() lists all", key=key
+    )
+
+
+def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
+    """B.2, in the order of Kafka 4.3.0: retries, acks, then what may be in flight."""
+    if not resolved["enable_idempotence"]:
+        return
+    demanded = "enable_idempotence" in explicit
+    if resolved["retries"] == 0:
+        if demanded:
+            raise ConfigError(
+                "retries = 0: must be at least 1 with enable_idempotence=True; raise it, or leave "
+                "enable_idempotence out",
+                key="retries",
+                value=0,
+            )
+        resolved["enable_idempotence"] = False
+    if resolved["acks"] != -1:
+        if demanded:
+            raise ConfigError(
+                f"acks = {resolved['acks']}: must be all with enable_idempotence=True; set "
+                f"acks='all', or leave enable_idempotence out",
+                key="acks",
+                value=resolved["acks"],
+            )
+        resolved["enable_idempotence"] = False
+    in_flight = resolved["max_in_flight_requests_per_connection"]
+    if in_flight > _MAX_IN_FLIGHT_IDEMPOTENT:
+        raise ConfigError(
+            f"max_in_flight_requests_per_connection = {in_flight}: must be at most "
+            f"{_MAX_IN_FLIGHT_IDEMPOTENT} unless enable_idempotence=False is given; lower it, or "
+            f"give that",
+            key="max_in_flight_requests_per_connection",
+            value=in_flight,
+            limit=_MAX_IN_FLIGHT_IDEMPOTENT,
+        )
+
+
+def _resolve_delivery_timeout(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
+    """B.3: the delivery timeout covers one linger and one request."""
+    linger_ms = _linger_bound_ms(resolved["linger_ms"])
+    least_ms = min(linger_ms + resolved["request_timeout_ms"], INT32_MAX)
+    given_ms = resolved["delivery_timeout_ms"]
+    if given_ms >= least_ms:
+        return
+    sum_text = f"linger_ms + request_timeout_ms = {linger_ms} + {resolved['request_timeout_ms']}"
+    if "delivery_timeout_ms" in explicit:
+        raise ConfigError(
+            f"delivery_timeout_ms = {given_ms}: must be at least {sum_text} = {least_ms}; raise "
+            f"it, or lower one of the two",
+            key="delivery_timeout_ms",
+            value=given_ms,
+            limit=least_ms,
+        )
+    resolved["delivery_timeout_ms"] = least_ms
+    _log.warning(
+        "delivery_timeout_ms raised from its default %d to %s = %d", given_ms, sum_text, least_ms
+    )
+
+
+def _resolve_backoffs(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
+    """B.5: a base above its maximum."""
+    if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
+        resolved["reconnect_backoff_max_ms"] = resolved["reconnect_backoff_ms"]
+    for base, limit in (
+        ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+        ("retry_backoff_ms", "retry_backoff_max_ms"),
+        ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ):
+        if resolved[base] > resolved[limit]:
+            _log.warning(
+                "%s = %d is above %s = %d and counts as that: it will not grow",
+                base,
+                resolved[base],
+                limit,
+                resolved[limit],
+            )
+            resolved[base] = resolved[limit]
+
+
+def _warn_of_small_memory(resolved: dict[str, Any]) -> None:
+    """B.4: legal, and hardly meant."""
+    if resolved["buffer_memory"] < resolved["batch_size"]:
+        _log.warning(
+            "buffer_memory = %d is less than batch_size = %d: no batch will ever be full, and a "
+            "record may not fit",
+            resolved["buffer_memory"],
+            resolved["batch_size"],
+        )
+
+
+def _linger_bound_ms(linger_ms: int | None) -> int:
+    return ADAPTIVE_LINGER_BOUND_MS if linger_ms is None else linger_ms

@@ -1,0 +1,589 @@
+"""KafkaProducer: the public producer. Records pass `_core/producer_base`."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from fastprod._core.bulk_producer import BulkProducer
+from fastprod._core.engine import Engine
+from fastprod.acknowledgement import Acknowledgement
+from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.connections import ClusterConnectionStates
+from fastprod.client.metadata import Metadata
+from fastprod.client.metrics import ProducerMetrics
+from fastprod.client.network_client import NetworkClient
+from fastprod.config import ProducerConfig
+from fastprod.engine_settings import engine_settings
+from fastprod.errors import (
+    ApiError,
+    ConfigError,
+    FlushTimeoutError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+    UndeliveredError,
+)
+from fastprod.interceptors import ProducerInterceptors
+from fastprod.metrics_reporter import MetricsReporters
+from fastprod.net.addresses import bootstrap_nodes
+from fastprod.partitioner import BoundPartitioner
+from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
+from fastprod.serializers import BoundSerializer, close_serializers
+
+_log = logging.getLogger("fastprod.producer")
+
+_EXIT_TIMEOUT_S = 10.0
+_LONGEST_TOPIC = 249
+_WARM_SLICE_S = 0.02
+
+_live: weakref.WeakSet[KafkaProducer] = weakref.WeakSet()
+
+
+class KafkaProducer(BulkProducer):
+    """Sends records to Kafka; one instance serves every thread of a process.
+
+    Args:
+        settings: settings by Kafka's dotted or by snake_case names.
+        config: settings by snake_case names; `fastprod.config.describe()` lists them all. Only
+            `bootstrap_servers` is required.
+
+    Raises:
+        ConfigError: a setting is wrong, or no bootstrap server resolves.
+        KafkaError: something else went wrong; what was made is closed again.
+
+    Blocks: for DNS of the bootstrap servers only; connecting happens in the background.
+    Threads: every method from any thread. After `os.fork` the child's object is a new producer with
+    the same settings; what was buffered, and its futures, stay the parent's.
+    Source: org.apache.kafka.clients.producer.KafkaProducer; contract A.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
+        self._config = ProducerConfig(settings, **config)
+        values = self._config.values()
+        self._interceptors: ProducerInterceptors | None = None
+        self._reporters: MetricsReporters | None = None
+        self._partitioner: BoundPartitioner | None = None
+        self._serializers: list[BoundSerializer] = []
+        self._orphans: list[Engine] = []
+        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._is_forked = False
+        self._fatal_error: KafkaError | None = None
+        try:
+            self._make_plugins(values)
+            self._open()
+        except BaseException as error:
+            self._close_plugins(quietly=True)
+            if isinstance(error, ConfigError) or not isinstance(error, Exception):
+                raise
+            raise KafkaError(f"Failed to construct kafka producer: {error}") from error
+        _live.add(self)
+
+    def _make_plugins(self, values: dict[str, Any]) -> None:
+        config = self._config
+        if config.interceptor_classes:
+            self._interceptors = ProducerInterceptors(config.interceptor_classes, values)
+        if config.metric_reporters:
+            self._reporters = MetricsReporters(config.metric_reporters, values)
+        if config.partitioner_class is not None:
+            self._partitioner = BoundPartitioner(config.partitioner_class, values)
+        for given, is_key in ((config.key_serializer, True), (config.value_serializer, False)):
+            if given is not None:
+                self._serializers.append(BoundSerializer(given, values, is_key=is_key))
+        self._key_serializer = next((s for s in self._serializers if s.field == "key"), None)
+        self._value_serializer = next((s for s in self._serializers if s.field == "value"), None)
+
+    def _open(self) -> None:
+        """Make the native side and its threads; again in the child of a fork."""
+        config = self._config
+        nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
+        self._closing = False
+        self._delivery: threading.Thread | None = None
+        engine = Engine(**engine_settings(config))
+        metadata = Metadata(
+            refresh_backoff=ExponentialBackoff(
+                config.retry_backoff_ms, config.retry_backoff_max_ms
+            ),
+            max_age_ms=config.metadata_max_age_ms,
+            max_idle_ms=config.metadata_max_idle_ms,
+            clock_ms=lambda: time.monotonic_ns() // 1_000_000,
+            wake=lambda: self._network_client.wake(),
+            last_used_ms=self._last_used_ms,
+            wait=self._wait,
+        )
+        self._metadata = metadata
+        metadata.bootstrap(nodes)
+        states = ClusterConnectionStates(
+            ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+            ExponentialBackoff(
+                config.socket_connection_setup_timeout_ms,
+                config.socket_connection_setup_timeout_max_ms,
+            ),
+        )
+        metrics = self._metrics = ProducerMetrics(engine, config, metadata)
+        self._network_client = NetworkClient(
+            engine, config, metadata, states, self, metrics=metrics
+        )
+        self._attach(
+            engine,
+            is_simple=not (self._interceptors or self._partitioner or self._serializers),
+            ignores_keys=config.partitioner_ignore_keys,
+            max_record_bytes=config.max_request_size,
+            buffer_bytes=config.buffer_memory,
+            max_block_ms=config.max_block_ms,
+        )
+        engine.start()
+        self._network_client.start()
+        if self._reporters is not None:
+            self._reporters.start(self.metrics, config)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings in force, the generated client_id among them."""
+        return self._config
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """Return the topic's partitions, with leaders and replicas.
+
+        Raises:
+            ProducerClosedError: `close` was called.
+            KafkaError: no metadata within max_block_ms, or the brokers refuse the topic.
+
+        Blocks: up to max_block_ms if the topic is not known yet.  Source: A.5.
+        """
+        self._require_open()
+        self._await_topic(topic, None, self._config.max_block_ms)
+        return self._metadata.cluster.partitions_for_topic(topic)
+
+    def warmup(self, *topics: str, timeout: float | None = None) -> None:
+        """Fetch the topics' metadata, connect to their leaders and get the producer id.
+
+        The next send to any of them then costs what every later one costs.
+
+        Args:
+            topics: topic names.
+            timeout: seconds; default max_block_ms.
+
+        Raises:
+            KafkaError: it did not work out in time, and why.
+
+        Blocks: up to `timeout`.
+        """
+        self._require_open()
+        timeout_s = self._config.max_block_ms / 1000 if timeout is None else timeout
+        deadline_s = time.monotonic() + timeout_s
+        leaders = set()
+        for topic in topics:
+            left_ms = int((deadline_s - time.monotonic()) * 1000)
+            self._await_topic(topic, None, max(0, left_ms))
+            for partition in self._metadata.cluster.partitions_for_topic(topic):
+                if partition.leader is not None:
+                    leaders.add(partition.leader.id)
+        for node_id in leaders:
+            self._network_client.warm(node_id)
+        with self._changed:
+            while not self._is_warm(leaders):
+                if time.monotonic() >= deadline_s:
+                    raise KafkaTimeoutError(
+                        f"warmup of {len(topics)} topic(s) did not end within "
+                        f"{timeout_s * 1000:,.0f} ms: {self._why_cold(leaders)}"
+                    )
+                self._changed.wait(_WARM_SLICE_S)
+
+    def _is_warm(self, leaders: set[int]) -> bool:
+        return self._engine.has_producer_id and all(map(self._network_client.is_warm, leaders))
+
+    def _why_cold(self, leaders: set[int]) -> str:
+        cold = [node for node in leaders if not self._network_client.is_warm(node)]
+        if not cold:
+            return "no broker has given the producer id that enable_idempotence needs"
+        troubles = [text for node in cold if (text := self._network_client.trouble(node))]
+        because = f": {troubles[0]}" if troubles else ""
+        return f"{len(cold)} of {len(leaders)} leader(s) could not be reached{because}"
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until every record sent before is done, callbacks included.
+
+        Args:
+            timeout: seconds; default: as long as it takes, which delivery_timeout_ms bounds.
+
+        Raises:
+            FlushTimeoutError: not all were done in time; `undelivered_count` has the exact number.
+            KafkaError: called from a delivery callback, which flush would wait for (KIP-1118).
+
+        Failed records do not make it raise: their futures have the errors.
+        Blocks: up to `timeout`; Ctrl-C gets through.  Source: A.7.
+        """
+        if threading.current_thread() is self._delivery:
+            raise KafkaError(
+                "flush() was called from a delivery callback, and would wait for this very "
+                "callback: call it from another thread"
+            )
+        if self._is_forked:
+            return
+        _check_timeout(timeout)
+        with self._metrics.timed("flush"):
+            left = self._engine.flush(timeout)
+        if left is not None:
+            raise FlushTimeoutError(undelivered_count=left, waited_ms=(timeout or 0) * 1000)
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the producer's figures by Kafka's groups and names, as kafka-python does.
+
+        Returns:
+            The caller's copy, as in {"producer-metrics": {"record-send-rate": 100.0, ...}, ...};
+            fastprod.client.metrics tells groups, names and units.  After close: the last figures.
+
+        Does not block; 30 us, and 3 us for each topic.  Source: A.6, K.
+        """
+        return self._metrics.groups()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is queued, then end; what cannot be sent in time is thrown away and reported.
+
+        Args:
+            timeout: seconds, 0 or more; default: as long as it takes (delivery_timeout_ms bounds
+                it). 0 throws away at once.
+
+        Raises:
+            UndeliveredError: records were thrown away; `undelivered_count` is their exact number.
+                The producer is closed all the same.
+            ValueError: a negative timeout.
+
+        A second call does nothing.  Blocks: up to `timeout`.  From a delivery callback it counts as
+        close(0).  Source: A.9.
+        """
+        _check_timeout(timeout)
+        with self._lock:
+            if self._closing or self._is_forked:
+                self._closing = True
+                self._is_forked = False
+                self._detach()
+                return
+            self._closing = True
+        if threading.current_thread() is self._delivery:
+            _log.warning("close() was called from a delivery callback and throws away what is left")
+            timeout = 0
+        self._detach()
+        try:
+            undelivered = self._end(timeout)
+        except BaseException:
+            self._close_plugins(quietly=True)
+            raise
+        finally:
+            _live.discard(self)
+        self._close_plugins(quietly=False)
+        if undelivered:
+            raise UndeliveredError(undelivered, self._fatal_error)
+
+    def _end(self, timeout: float | None) -> int:
+        """Stop both threads within `timeout` seconds; returns the records thrown away."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        engine = self._engine
+        engine.close_accumulator(discards=timeout == 0)
+        engine.stop(now=timeout == 0)
+        interrupted: BaseException | None = None
+        try:
+            while not self._network_client.join(_slice(deadline_s)):
+                if deadline_s is not None and time.monotonic() >= deadline_s:
+                    break
+        except BaseException as error:
+            interrupted = error  # Ctrl-C: end at once, then let it through (A.9.7)
+        engine.stop(now=True)
+        engine.join()
+        self._metadata.close()
+        self._network_client.join(1.0)
+        engine.close_deliveries()
+        delivery = self._delivery
+        if delivery is None:
+            engine.run_deliveries(0)
+        elif delivery is not threading.current_thread():
+            delivery.join(None if deadline_s is None else max(1.0, deadline_s - time.monotonic()))
+        self._metrics.freeze()
+        if interrupted is not None:
+            raise interrupted
+        return int(engine.counters()["records_aborted"])
+
+    def _close_plugins(self, *, quietly: bool) -> None:
+        closing = [self._interceptors, self._reporters, self._partitioner]
+        first_error: Exception | None = None
+        for each in closing:
+            if each is not None:
+                try:
+                    each.close()
+                except Exception as error:
+                    first_error = first_error or error
+        try:
+            close_serializers(*self._serializers)
+        except Exception as error:
+            first_error = first_error or error
+        if first_error is not None and not quietly:
+            raise KafkaError("Failed to close kafka producer") from first_error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as configuration: the copy is a new producer (Spark sends them to workers)."""
+        config = self._config
+        return _from_settings, (type(self), {n: getattr(config, n) for n in config.explicit})
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed and not self._is_forked else "open"
+        return f"<{type(self).__name__} {self._config.client_id!r} {state}>"
+
+    # What the compiled half calls.
+
+    def _not_open(self) -> None:
+        if self._fatal_error is not None and not self._closing:
+            raise KafkaError(
+                f"the producer cannot go on: {self._fatal_error}; close it and make a new one"
+            ) from self._fatal_error
+        with self._lock:
+            if self._is_forked and not self._closing:
+                self._open()
+                self._is_forked = False
+        if self.closed:
+            raise ProducerClosedError()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            self._not_open()
+
+    def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
+        """Wait until the engine knows the topic (A.4)."""
+        _check_topic(topic)
+        with self._metrics.timed("metadata-wait"):
+            self._metadata.wait_for_topic(topic, partition, timeout_ms)
+        self._topic_known(self._engine.topic(topic))
+
+    def _wait(self, condition: threading.Condition, seconds: float) -> None:
+        condition.wait(seconds)
+        if self._closing:
+            raise ProducerClosedError("Producer closed while send in progress")
+
+    def _last_used_ms(self, topic: str) -> int | None:
+        return int(self._engine.topic(topic).last_used_ns // 1_000_000) or None
+
+    def _start_delivery(self) -> None:
+        with self._lock:
+            if self._delivery is None:
+                engine = self._engine
+                self._delivery = threading.Thread(
+                    target=_deliver,
+                    args=(engine,),
+                    name=f"kafka-producer-delivery | {self._config.client_id}",
+                    daemon=True,
+                )
+                self._delivery.start()
+
+    def _count_error(self, topic: str) -> None:
+        self._metrics.count_error()
+
+    def _send_record(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: Any,
+        may_block: bool,
+    ) -> Any:
+        """`send` with a ProducerRecord, or with plug-ins: the Python path."""
+        if isinstance(topic, ProducerRecord):
+            record = topic
+        elif isinstance(topic, str):
+            record = ProducerRecord(
+                str(topic),
+                value,
+                key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+        else:
+            raise TypeError(
+                f"send() takes a topic name or a ProducerRecord, not {type(topic).__name__}"
+            )
+        if self._interceptors is None and not self._serializers and self._partitioner is None:
+            record.headers.freeze()  # A.3.6
+            return self._send_bytes(
+                record.topic,
+                record.value,
+                record.key,
+                record.headers.to_list(),
+                record.partition,
+                record.timestamp_ms,
+                on_delivery,
+                may_block,
+            )
+        return self._send_with_plugins(record, on_delivery, may_block)
+
+    def _send_with_plugins(self, record: ProducerRecord, on_delivery: Any, may_block: bool) -> Any:
+        """Interceptors, metadata, serializers, partitioner, in that order (A.3)."""
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        interceptors = self._interceptors
+        if interceptors is not None:
+            record = interceptors.on_send(record)
+            on_delivery = Acknowledgement(interceptors, on_delivery, record)
+        partition = record.partition
+        try:
+            self._require_open()
+            began_s = time.monotonic()
+            if not self._knows(record.topic, partition):
+                try:
+                    self._await_topic(
+                        record.topic, partition, self._config.max_block_ms if may_block else 0
+                    )
+                except ApiError as error:
+                    return self._failed(record.topic, partition, error, on_delivery)
+            waited_ms = int((time.monotonic() - began_s) * 1000)
+            key_bytes, value_bytes = self._serialize(record)
+            if partition is None and self._partitioner is not None:
+                partition = self._partitioner.partition(
+                    record.topic,
+                    record.key,
+                    key_bytes,
+                    record.value,
+                    value_bytes,
+                    self._metadata.cluster,
+                )
+            record.headers.freeze()
+            return self._send_bytes(
+                record.topic,
+                value_bytes,
+                key_bytes,
+                record.headers.to_list(),
+                partition,
+                record.timestamp_ms,
+                on_delivery,
+                may_block,
+                waited_ms,
+            )
+        except BaseException as error:
+            if interceptors is not None:
+                where = None if partition is None else TopicPartition(record.topic, partition)
+                interceptors.on_send_error(record, where, error)
+            if isinstance(error, KafkaError):
+                self._count_error(record.topic)
+            raise
+        finally:
+            if isinstance(on_delivery, Acknowledgement):
+                on_delivery.is_in_send = False
+
+    def _serialize(self, record: ProducerRecord) -> tuple[Any, Any]:
+        key, value = record.key, record.value
+        if self._key_serializer is not None:
+            key = self._key_serializer(record.topic, record.headers, key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(record.topic, record.headers, value)
+        return key, value
+
+    # What the control thread tells.
+
+    def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
+        """Metadata of these topics arrived or went."""
+        for topic in removed:
+            self._topic_forgotten(topic)
+
+    def connections_changed(self) -> None:
+        """A connection or the producer id is ready: `warmup` looks again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def failed_for_good(self, error: KafkaError) -> None:
+        """A fatal error: later sends raise it."""
+        self._fatal_error = error
+        self._detach()
+
+    def _after_fork_in_child(self) -> None:
+        """The engine is the parent's; the next use makes one of our own."""
+        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._metrics.abandon()
+        self._delivery = None
+        if not self._closing:
+            self._orphans.append(self._engine)
+            self._is_forked = True
+            self._fatal_error = None
+            self._detach()
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout = {timeout}: must be 0 or more seconds, or None for no limit")
+
+
+def _check_topic(topic: str) -> None:
+    """Refuse what no broker can be asked for."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic's name must be a str, not {type(topic).__name__}")
+    if not topic or len(topic) > _LONGEST_TOPIC:
+        raise InvalidTopicError(
+            f"topic names have 1 to {_LONGEST_TOPIC} characters, this one {len(topic)}",
+            topic=topic[:_LONGEST_TOPIC],
+        )
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        raise InvalidTopicError(
+            f"a topic's name must be text that UTF-8 can express, not {topic!a}", topic=topic
+        ) from None
+
+
+def _slice(deadline_s: float | None) -> float:
+    """Seconds to wait at once: signals get their turn every 50 ms."""
+    if deadline_s is None:
+        return 0.05
+    return max(0.0, min(0.05, deadline_s - time.monotonic()))
+
+
+def _deliver(engine: Engine) -> None:
+    """The delivery thread: callbacks just fire, and never hold up the network."""
+    while not engine.deliveries_closed:
+        engine.run_deliveries(1.0)
+    engine.run_deliveries(0)
+
+
+def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> KafkaProducer:
+    return kind(settings)
+
+
+def _close_all() -> None:
+    """At interpreter exit: deliver what is left, within a bound."""
+    for producer in list(_live):
+        with contextlib.suppress(ValueError):
+            try:
+                producer.close(_EXIT_TIMEOUT_S)
+            except KafkaError as error:
+                _log.error("at exit: %s", error)
+
+
+def _after_fork() -> None:
+    for producer in list(_live):
+        producer._after_fork_in_child()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_after_fork)

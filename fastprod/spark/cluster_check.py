@@ -1,0 +1,54 @@
+"""Whether the cluster answers and has the topic: asked once on the driver, before any task."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Final
+
+from fastprod.errors import KafkaError
+from fastprod.producer import KafkaProducer
+from fastprod.spark.options import SinkOptions
+
+CHECK_TIMEOUT_MS: Final = 10_000
+_COMMITTING: Final = "pyspark.sql.worker.python_streaming_sink_runner"
+
+_passed: set[tuple[object, ...]] = set()
+
+
+def check_cluster(options: SinkOptions) -> None:
+    """Connect, and look for the topic if an option names it, else get a producer id.
+
+    Without either (topics by column, enable.idempotence=false) only the addresses are looked up.
+
+    What was found well is not looked at again by this process: a query asks twice a micro-batch.
+    Nor does the process that commits a stream's batches look: the rows are written by then, and a
+    failure would write them again.
+
+    Raises:
+        KafkaError: no broker answers, or the brokers do not have the topic.
+
+    Blocks: up to 10 s.
+    """
+    asked = (options.settings, options.topic)
+    if asked in _passed or _COMMITTING in sys.modules:
+        return
+    settings = dict(options.settings)
+    max_block_ms = min(int(settings.get("max.block.ms", CHECK_TIMEOUT_MS)), CHECK_TIMEOUT_MS)
+    settings["max.block.ms"] = str(max_block_ms)
+    producer = KafkaProducer(settings)
+    try:
+        if options.topic is not None:
+            producer.partitions_for(options.topic)
+        else:
+            producer.warmup()
+    except KafkaError as error:
+        error.add_note(
+            "The driver asked, before any task. If only the executors can reach the brokers, set "
+            "the option fastprod.validate to false."
+        )
+        raise
+    finally:
+        with contextlib.suppress(KafkaError):
+            producer.close(0)
+    _passed.add(asked)

@@ -1,0 +1,138 @@
+"""FastprodDataSource: what Spark calls for ``format("fastprod")``, on the driver and in its tasks.
+
+Spark makes the writer on the driver and pickles it into the tasks; `commit` and `abort` run in
+another process of the driver's machine.  A writer holds plain data only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from fastprod.errors import ConfigError
+from fastprod.spark import task_writer
+from fastprod.spark.cluster_check import check_cluster
+from fastprod.spark.frozen_objects import freeze
+from fastprod.spark.options import SinkOptions, sink_options
+from fastprod.spark.row_plan import RowPlan, row_plan
+from fastprod.spark.task_report import TaskReport, summary
+from fastprod.spark.value_format.record_format import RecordFormat, record_format
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_log = logging.getLogger("fastprod.spark")
+
+
+class FastprodDataSource(DataSource):
+    """The sink "fastprod": the columns and options of Spark's own Kafka sink, and some more."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format(...)`` is given."""
+        return "fastprod"
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Check everything that can be checked without a row.
+
+        Raises:
+            ConfigError: an option, or the save mode.
+            FormatError: what the values or keys are to be made of.
+            SchemaError: a column.
+            KafkaError: the cluster.
+
+        Blocks: up to 10 s for the cluster.
+        """
+        if overwrite:
+            raise ConfigError(
+                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and "
+                "ErrorIfExists (default)."
+            )
+        return BatchWriter(*self._checked(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """The same for a stream; output mode Complete (`overwrite`) writes its result each time."""
+        return StreamWriter(*self._checked(schema))
+
+    def _checked(self, schema: StructType) -> tuple[RowPlan, SinkOptions, RecordFormat]:
+        options = sink_options(self.options)
+        encoding = record_format(schema, self.options, options.header_columns)
+        plan = row_plan(encoding.schema, options.topic, options.header_columns)
+        options.check_settings()
+        if options.validates:
+            check_cluster(options)
+        if options.tunes_worker:
+            freeze()
+        return plan, options, encoding
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame, at least once."""
+
+    def __init__(self, plan: RowPlan, options: SinkOptions, encoding: RecordFormat) -> None:
+        self._plan = plan
+        self._sink_options = options
+        self._encoding = encoding
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskReport:
+        """Write one task's rows, in a worker; see `task_writer.run`."""
+        rows = self._encoding.batches(iterator)
+        return task_writer.run(self._plan, self._sink_options, rows)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Note what was written: the records are in Kafka already."""
+        _note(self._sink_options, messages, None)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream, each at least once."""
+
+    def __init__(self, plan: RowPlan, options: SinkOptions, encoding: RecordFormat) -> None:
+        self._plan = plan
+        self._sink_options = options
+        self._encoding = encoding
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskReport:
+        """Write one task's rows, in a worker; see `task_writer.run`."""
+        rows = self._encoding.batches(iterator)
+        return task_writer.run(self._plan, self._sink_options, rows)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Note what was written: the records are in Kafka already."""
+        _note(self._sink_options, messages, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
+
+
+def _note(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None
+) -> None:
+    """Append one line to the report; failing to is no reason to write the batch again."""
+    if options.tunes_worker:
+        freeze()
+    if not options.report_path:
+        return
+    reports = [each for each in messages if isinstance(each, TaskReport)]
+    line = json.dumps({"batch_id": batch_id, **summary(reports)})
+    try:
+        with Path(options.report_path).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        _log.error(
+            "fastprod.report.path: cannot append to %s: %s", options.report_path, error.strerror
+        )

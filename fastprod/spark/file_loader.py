@@ -1,0 +1,118 @@
+"""FileLoader: splits of files through a producer of this process; no Spark."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import pyarrow
+
+from fastprod._core.bulk import BulkFuture
+from fastprod.producer import KafkaProducer
+from fastprod.spark.file_splits import FileSplit
+from fastprod.spark.pacer import Pacer
+from fastprod.spark.split_reader import SplitReader, header_field
+
+# So many bulks may wait for their acknowledgements; their bytes wait in the producer's memory.
+_MOST_PENDING: Final = 64
+
+
+class FileLoader:
+    """Sends splits to a topic, and counts.
+
+    Args:
+        producer: the caller closes it.
+        topic: where to.
+        reader: how splits are read.
+        max_bytes_per_second: of keys and values; 0: no limit.
+
+    Attributes:
+        delivered_count: rows that Kafka has acknowledged.
+        delivered_bytes: of their keys and values.
+        failed_count: rows that were not delivered.
+        first_error: which was the first of them, and why; None: there is none.
+        done_bytes: of the splits that were read to their ends.
+
+    Threads: one.
+    """
+
+    def __init__(
+        self,
+        producer: KafkaProducer,
+        topic: str,
+        reader: SplitReader,
+        max_bytes_per_second: int = 0,
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._reader = reader
+        self._pacer = Pacer(max_bytes_per_second)
+        self._pending: deque[tuple[FileSplit, int, BulkFuture]] = deque()
+        self.delivered_count = 0
+        self.delivered_bytes = 0
+        self.failed_count = 0
+        self.first_error: str | None = None
+        self.done_bytes = 0
+
+    def load(self, splits: Iterable[FileSplit], watch: Callable[[], None]) -> None:
+        """Send the rows of the splits, in their order; stop at the first bulk with failures.
+
+        Args:
+            splits: which.
+            watch: called after each piece.
+
+        Raises:
+            InputError: a split cannot be read.
+            KafkaError: the producer takes no more.
+
+        Blocks: while the producer's memory is full; `finish` waits for the rest.
+        """
+        for split in splits:
+            row = 0
+            for batch in self._reader.batches(split):
+                for piece in self._pacer.pieces(batch.num_rows, batch.nbytes):
+                    rows = batch.slice(piece.start, piece.stop - piece.start)
+                    self._pending.append((split, row, self._append(rows)))
+                    row += rows.num_rows
+                    self._settle()
+                    watch()
+                    if self.failed_count:
+                        return
+            self.done_bytes += split.size_bytes
+
+    def finish(self) -> None:
+        """Wait for what was sent; each record is given delivery.timeout.ms at most."""
+        while self._pending:
+            self._settle_oldest()
+
+    def _append(self, rows: pyarrow.RecordBatch) -> BulkFuture:
+        mapping = self._reader.mapping
+        named: list[tuple[str, Any]] = list(mapping.headers)
+        named += [
+            (name, rows.column(header_field(index)))
+            for index, (name, _) in enumerate(mapping.header_columns)
+        ]
+        return self._producer.append_columns(
+            topic=self._topic,
+            values=rows.column("value"),
+            keys=rows.column("key") if mapping.key else None,
+            header_columns=named or None,
+            partitions=rows.column("partition") if mapping.partition else None,
+            timestamps_ms=rows.column("timestamp") if mapping.timestamp else None,
+        )
+
+    def _settle(self) -> None:
+        while self._pending and (self._pending[0][2].done() or len(self._pending) > _MOST_PENDING):
+            self._settle_oldest()
+
+    def _settle_oldest(self) -> None:
+        split, first_row, future = self._pending.popleft()
+        delivered = future.delivered()
+        self.delivered_count += delivered.record_count
+        self.delivered_bytes += delivered.byte_count
+        failed = future.failed_rows()
+        self.failed_count += len(failed)
+        if failed and self.first_error is None:
+            row, _, _, _, error = failed[0]
+            self.first_error = f"{split}, row {first_row + row:,} (from 0): {error}"

@@ -1,0 +1,168 @@
+"""The frame engine: Spark's readers and its SQL, and our sink behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from fastprod.spark.column_mapping import ColumnMapping
+from fastprod.spark.input_files import InputError
+
+INPUT_VIEW: Final = "input"
+"""What SQL calls the rows of the files."""
+
+_NESTED: Final = (ArrayType, MapType, StructType, VariantType)
+# What makes a row depend on others: such a query cannot be run file by file.
+_WHOLE: Final = ("Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "GlobalLimit", "Join")
+
+
+def reader_defaults(kind: str, given: Mapping[str, str], *, is_tabbed: bool) -> dict[str, str]:
+    """Options for Spark's reader by which it reads as the direct engine does."""
+    defaults: dict[str, str] = {}
+    if kind == "csv":
+        defaults = {"header": "true", "escape": '"'}
+        if is_tabbed:
+            defaults["sep"] = "\t"
+    lower = {name.lower() for name in given}
+    return {name: each for name, each in defaults.items() if name not in lower} | dict(given)
+
+
+def read_frame(
+    spark: SparkSession,
+    kind: str,
+    paths: Sequence[str],
+    options: Mapping[str, str],
+    schema: str | None = None,
+) -> DataFrame:
+    """The rows of files.
+
+    Raises:
+        pyspark.errors.AnalysisException: a path, the format, the schema.
+    """
+    reader = spark.read.format(kind).options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load(list(paths))
+
+
+def queried(frame: DataFrame, sql: str | None, select: str | None, where: str | None) -> DataFrame:
+    """The rows that SQL makes of a frame, which it knows as `INPUT_VIEW`.
+
+    Args:
+        frame: of files or of a stream.
+        sql: a whole query; then neither of the others.
+        select: expressions with commas; None: all columns.
+        where: a condition on the frame's own columns.
+
+    Raises:
+        pyspark.errors.AnalysisException: it is no SQL, or names what is not there.
+    """
+    if sql is None:
+        if select is None and where is None:
+            return frame
+        sql = f"select {select or '*'} from {INPUT_VIEW}"
+        sql += "" if where is None else f" where {where}"
+    frame.createOrReplaceTempView(INPUT_VIEW)
+    return frame.sparkSession.sql(sql)
+
+
+def check_by_row(frame: DataFrame) -> None:
+    """Refuse a query whose rows depend on more than a row of the input.
+
+    Raises:
+        InputError: it has an aggregate, a window, a limit, an order or a join.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    found = [name for name in _WHOLE if _has_node(plan.treeString(), name)]
+    if found:
+        raise InputError(
+            f"with --job-id the files are loaded one group after the other, and this query needs "
+            f"all rows at once ({', '.join(found)}): leave out --job-id, or make it row by row"
+        )
+
+
+def _has_node(tree: str, name: str) -> bool:
+    return any(line.lstrip(" :+-").startswith(name) for line in tree.splitlines())
+
+
+def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
+    """The columns of a record, from the columns of the mapping.
+
+    Args:
+        frame: the rows.
+        mapping: resolved with the frame's columns.
+
+    Raises:
+        InputError: a column has a type that is no record's.
+    """
+    types = {each.name: each.dataType for each in frame.schema.fields}
+    if mapping.value_format == "json":
+        chosen = [_column(name) for name in types]
+        columns = [functions.to_json(functions.struct(*chosen)).alias("value")]
+    else:
+        assert mapping.value is not None
+        columns = [_payload("--value", mapping.value, types).alias("value")]
+    if mapping.key:
+        columns.append(_payload("--key", mapping.key, types).alias("key"))
+    if mapping.partition:
+        columns.append(_column(mapping.partition).cast("int").alias("partition"))
+    if mapping.timestamp:
+        columns.append(_timestamp(mapping.timestamp, types).alias("timestamp"))
+    headers = _headers(mapping, types)
+    if headers is not None:
+        columns.append(headers.alias("headers"))
+    return frame.select(*columns)
+
+
+def _column(name: str) -> Column:
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _payload(option: str, name: str, types: Mapping[str, DataType]) -> Column:
+    kind = types[name]
+    if isinstance(kind, _NESTED):
+        raise InputError(
+            f"{option}: column {name!r} is of type {kind.simpleString()}, which has no bytes; give "
+            f"--value-format json, or to_json({name}) in --select"
+        )
+    if isinstance(kind, StringType | BinaryType):
+        return _column(name)
+    return _column(name).cast("string")
+
+
+def _timestamp(name: str, types: Mapping[str, DataType]) -> Column:
+    if isinstance(types[name], IntegralType):
+        return functions.timestamp_millis(_column(name))
+    if isinstance(types[name], TimestampType):
+        return _column(name)
+    return _column(name).cast("timestamp")
+
+
+def _headers(mapping: ColumnMapping, types: Mapping[str, DataType]) -> Column | None:
+    """An array a row, as options of the sink would lose the case of the names."""
+    pairs = [(name, functions.lit(bytearray(value))) for name, value in mapping.headers]
+    pairs += [
+        (name, _payload(f"--header-column {name}", column, types))
+        for name, column in mapping.header_columns
+    ]
+    if not pairs:
+        return None
+    return functions.array(
+        *(
+            functions.struct(functions.lit(name).alias("key"), value.cast("binary").alias("value"))
+            for name, value in pairs
+        )
+    )

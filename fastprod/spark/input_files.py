@@ -1,0 +1,134 @@
+"""InputFiles: the files that paths, folders and patterns stand for, and what kind they are."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+FORMATS: Final = ("parquet", "csv", "json", "orc", "avro", "text")
+COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_ENDINGS: Final = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".orc": "orc",
+    ".avro": "avro",
+    ".txt": "text",
+    ".log": "text",
+}
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://?")
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+class InputError(ValueError):
+    """What was asked for cannot be loaded; nothing of it has been sent."""
+
+
+class NeedsSpark(InputError):
+    """It can be loaded, but not without Spark's own readers."""
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file as it was found.
+
+    Attributes:
+        path: absolute.
+        root: the argument that it was found under, absolute: the folder, or the file's own.
+        size_bytes: then.
+        mtime_ns: then, since the epoch.
+    """
+
+    path: str
+    root: str
+    size_bytes: int
+    mtime_ns: int
+
+
+def is_local(path: str) -> bool:
+    """Whether the path is one of this machine's file systems: no scheme, or ``file:``."""
+    return not _SCHEME.match(path) or path.startswith("file:")
+
+
+def find_files(paths: Iterable[str]) -> list[InputFile]:
+    """Find the files of folders, patterns and files, each once, in the order of their paths.
+
+    In folders, and all below them, files and folders whose names begin with ``_`` or ``.`` are
+    passed over, as Spark does: they are marks and what is being written.
+
+    Raises:
+        InputError: a path has nothing, or cannot be read.
+    """
+    found: dict[str, InputFile] = {}
+    for given in paths:
+        path = unquote(urlsplit(given).path) if given.startswith("file:") else given
+        matches = [path]
+        if not Path(path).exists() and _PATTERN.search(path):
+            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+        files = [each for match in matches for each in _files_under(Path(match), given)]
+        if not files:
+            raise InputError(f"{given}: no files in it")
+        for file in files:
+            found.setdefault(file.path, file)
+    return sorted(found.values(), key=lambda file: file.path)
+
+
+def _files_under(root: Path, given: str) -> Iterator[InputFile]:
+    absolute = Path(os.path.abspath(root))  # noqa: PTH100  resolve() would follow links
+    try:
+        if absolute.is_dir():
+            for folder, below, names in os.walk(absolute):
+                below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+                for name in sorted(names):
+                    if not name.startswith(("_", ".")):
+                        yield _file(Path(folder) / name, absolute)
+        else:
+            yield _file(absolute, absolute)
+    except OSError as error:
+        raise InputError(f"{given}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _file(path: Path, root: Path) -> InputFile:
+    found = path.stat()
+    if not os.access(path, os.R_OK):
+        raise PermissionError(13, f"permission denied for {path.name}")
+    return InputFile(str(path), str(root), found.st_size, found.st_mtime_ns)
+
+
+def compression_of(path: str) -> str | None:
+    """The codec that the whole file is packed with, by its name; None: none."""
+    return COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+def format_of(paths: Sequence[str]) -> str:
+    """The format that the names of the files end in.
+
+    Raises:
+        InputError: they end in none, or in several.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        name = Path(path)
+        if name.suffix.lower() in COMPRESSIONS:
+            name = name.with_suffix("")
+        kind = _ENDINGS.get(name.suffix.lower())
+        if kind is None:
+            raise InputError(
+                f"{path}: its name does not tell its format; give --format, one of "
+                f"{', '.join(FORMATS)}"
+            )
+        found.setdefault(kind, path)
+    if len(found) > 1:
+        told = " and ".join(f"{kind} ({path})" for kind, path in sorted(found.items())[:2])
+        raise InputError(f"the files are of different formats, {told}: load them one by one")
+    return next(iter(found))

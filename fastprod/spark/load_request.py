@@ -1,0 +1,178 @@
+"""LoadRequest: what a load job is asked for; plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from fastprod.spark.column_mapping import ColumnMapping
+from fastprod.spark.file_splits import SPLIT_BYTES
+from fastprod.spark.input_files import (
+    COMPRESSIONS,
+    InputError,
+    InputFile,
+    NeedsSpark,
+    find_files,
+    format_of,
+    is_local,
+)
+from fastprod.spark.reader_options import reader_options
+from fastprod.spark.split_reader import FORMATS, SplitReader, check_types, columns_of
+
+ENGINES: Final = ("auto", "spark", "direct")
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What a load job is asked for.
+
+    Attributes:
+        paths: files, folders, patterns; URLs for the engine "spark".
+        topic: where to.
+        kafka: settings of the producer by Kafka's dotted names, with bootstrap.servers.
+        kind: format of the files; None: by their names.
+        mapping: which column is what.
+        reader_options: by Spark's names.
+        schema: of the files, as DDL; None: as they tell it.
+        select: SQL expressions; None: all columns.
+        where: SQL condition.
+        sql: a whole query over `input`, instead of both.
+        engine: one of `ENGINES`; "auto": "direct" if it can do it.
+        partitions: into how many tasks to cut the work; 0: by size.
+        max_bytes_per_second: of keys and values, all tasks together; 0: no limit.
+        job_id: what the job is found again by; None: it is not.
+        state: folder of the manifests.
+    """
+
+    paths: tuple[str, ...]
+    topic: str
+    kafka: Mapping[str, str]
+    kind: str | None = None
+    mapping: ColumnMapping = field(default_factory=ColumnMapping)
+    reader_options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    select: str | None = None
+    where: str | None = None
+    sql: str | None = None
+    engine: str = "auto"
+    partitions: int = 0
+    max_bytes_per_second: int = 0
+    job_id: str | None = None
+    state: Path = Path()
+
+    @property
+    def has_query(self) -> bool:
+        """Whether SQL makes the rows."""
+        return not (self.select is None and self.where is None and self.sql is None)
+
+    def settings(self, kind: str, engine: str) -> dict[str, str]:
+        """What two runs of one job must have alike."""
+        return {
+            "topic": self.topic,
+            "bootstrap servers": self.kafka.get("bootstrap.servers", ""),
+            "format": kind,
+            "engine": engine,
+            **{f"mapping.{name}": str(each) for name, each in self.mapping.__dict__.items()},
+            "reader options": json.dumps(dict(sorted(self.reader_options.items()))),
+            "schema": self.schema or "",
+            "query": self.sql or json.dumps([self.select, self.where]),
+        }
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """A request, looked at together with the files.
+
+    Attributes:
+        request: what was asked for.
+        kind: format of the files.
+        files: those of this machine; empty for URLs.
+        reader: how the direct engine reads them; None: Spark does.
+    """
+
+    request: LoadRequest
+    kind: str
+    files: list[InputFile]
+    reader: SplitReader | None
+
+    @property
+    def engine(self) -> str:
+        """ "direct" or "spark"."""
+        return "spark" if self.reader is None else "direct"
+
+    @property
+    def is_tabbed(self) -> bool:
+        """Whether the files are CSV with tabs."""
+        return is_tabbed(self.files)
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether text can be cut at any line's end."""
+        return self.reader is None or not self.reader.options.is_multiline
+
+    def split_bytes(self) -> int:
+        """How large a task shall be."""
+        if self.request.partitions:
+            total = sum(file.size_bytes for file in self.files)
+            return max(1, -(-total // self.request.partitions))
+        return SPLIT_BYTES
+
+
+def is_tabbed(files: list[InputFile]) -> bool:
+    """Whether the files' names end in .tsv, before what they are packed with."""
+    names = [Path(file.path) for file in files]
+    plain = [name.with_suffix("") if name.suffix in COMPRESSIONS else name for name in names]
+    return bool(plain) and all(name.suffix.lower() == ".tsv" for name in plain)
+
+
+def load_plan(request: LoadRequest) -> LoadPlan:
+    """Find the files and choose the engine; Spark is not needed yet.
+
+    Raises:
+        InputError: a path, the format, a column, or the engine "direct" cannot do it.
+    """
+    local = [path for path in request.paths if is_local(path)]
+    if len(local) < len(request.paths):
+        if local:
+            raise InputError("some paths are URLs and some are not: load them one by one")
+        if request.engine == "direct":
+            raise InputError("the engine direct reads files of this machine alone, not URLs")
+        if request.job_id is not None:
+            raise InputError("--job-id needs files of this machine, not URLs")
+        return LoadPlan(request, request.kind or format_of(request.paths), [], None)
+    files = find_files(request.paths)
+    kind = request.kind or format_of([file.path for file in files])
+    if request.engine == "spark":
+        return LoadPlan(request, kind, files, None)
+    try:
+        reader = direct_reader(request, kind, files)
+    except InputError:
+        if request.engine == "direct":
+            raise
+        return LoadPlan(request, kind, files, None)
+    return LoadPlan(request, kind, files, reader)
+
+
+def direct_reader(request: LoadRequest, kind: str, files: list[InputFile]) -> SplitReader:
+    """How to read the files without Spark's readers.
+
+    Raises:
+        NeedsSpark: only Spark can do that.
+        InputError: a column.
+    """
+    if kind not in FORMATS:
+        raise NeedsSpark(f"{kind} is not read without Spark; there are {', '.join(FORMATS)}")
+    if request.has_query or request.schema is not None:
+        raise NeedsSpark("--select, --where, --sql and --schema need Spark's engine")
+    if request.mapping.value_format != "raw":
+        raise NeedsSpark(f"--value-format {request.mapping.value_format} needs Spark's engine")
+    options = reader_options(kind, request.reader_options, is_tabbed=is_tabbed(files))
+    first = next((file for file in files if file.size_bytes), files[0])
+    types = columns_of(first, kind, options)
+    mapping = request.mapping.resolved(list(types))
+    check_types(mapping, types)
+    used = {name: types[name] for name in mapping.columns} if kind == "json" else {}
+    return SplitReader(kind, mapping, options, used)

@@ -1,0 +1,254 @@
+"""SparkSession of the job: the settings that a sink in Python workers needs, and quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from fastprod.errors import ConfigError
+from fastprod.spark.interrupt import Interrupt
+
+SETTINGS: Final = {
+    # A task costs 5 ms instead of 50.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.python.udf.pipelined.enabled": "false",
+    "spark.sql.execution.arrow.compression.codec": "none",
+    # Two copies of a task would write its rows twice.
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a session of ours is made with; in a cluster's own sessions set them likewise."""
+
+_CODEC: Final = "spark.sql.execution.arrow.compression.codec"
+_SQL_LOGGER: Final = "SQLQueryContextLogger"
+_TAIL_LINES: Final = 5
+
+
+class SessionFailed(RuntimeError):
+    """Spark did not start; the message says why."""
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse what makes a write wrong, or a thousand times slower.
+
+    Args:
+        settings: of a session; those that are missing have Spark's defaults.
+
+    Raises:
+        ConfigError: which, and what to set instead.
+    """
+    if settings.get(_CODEC, "none").strip().lower() == "lz4":
+        raise ConfigError(
+            f"{_CODEC} = lz4: Spark packs Arrow with it in Java, some 3,000 rows a second; set it "
+            f"to none",
+            key=_CODEC,
+        )
+    if settings.get("spark.speculation", "false").strip().lower() == "true":
+        raise ConfigError(
+            "spark.speculation = true: a second copy of a task writes its rows twice; set it to "
+            "false",
+            key="spark.speculation",
+        )
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse a session by its settings; see `check_settings`.
+
+    Raises:
+        ConfigError: which, and what to set instead.
+    """
+    codec = spark.conf.get(_CODEC, "none") or "none"
+    speculates = spark.sparkContext.getConf().get("spark.speculation", "false") or "false"
+    check_settings({_CODEC: codec, "spark.speculation": speculates})
+
+
+@contextlib.contextmanager
+def job_session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log_path: Path | None = None,
+) -> Iterator[SparkSession]:
+    """The session of this process, or else one of our own, which ends with the block.
+
+    Args:
+        app_name: what Spark's lists show.
+        master: such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
+        settings: go before `SETTINGS`.
+        log_path: file that gets what Spark's processes write to stdout and stderr; None: this
+            process's own.
+
+    Raises:
+        ConfigError: a setting is refused.
+        SessionFailed: Spark does not start.
+        KeyboardInterrupt: Ctrl-C came while Spark started; a second one does not wait for that.
+
+    Blocks: some 3 s while Java starts.  Threads: the main one; the handler of SIGINT, which PySpark
+    replaces, is put back.
+    """
+    merged = {**SETTINGS, **(settings or {})}
+    check_settings(merged)
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        check_session(running)
+        with _quiet(log_path is not None):
+            yield running
+        return
+    master = master or "local[*]"
+    # An exception amid the imports of libraries can be lost; amid the start of Java it leaves it.
+    interrupt = Interrupt()
+    with interrupt, _environment(master), _no_orphan():
+        spark = _started(app_name, master, merged, log_path)
+    try:
+        interrupt.wait(0)
+        with _quiet(log_path is not None):
+            yield spark
+    finally:
+        with _redirected(log_path):
+            spark.stop()
+
+
+def _started(
+    app_name: str, master: str, settings: Mapping[str, str], log_path: Path | None
+) -> SparkSession:
+    builder = SparkSession.Builder().master(master).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        # 200 of Spark's are for clusters: each costs a task, in a stream at every micro-batch.
+        shuffles = settings.get("spark.sql.shuffle.partitions", str(max(2, os.cpu_count() or 2)))
+        builder = builder.config("spark.sql.shuffle.partitions", shuffles)
+    try:
+        with _redirected(log_path):
+            spark = builder.getOrCreate()
+    except (PySparkRuntimeError, OSError) as error:
+        raise SessionFailed(f"Spark does not start: {_reason(error, log_path)}") from error
+    except Exception as error:
+        # What the JVM raises while it makes its context: a wrong master, a package not found.
+        raise SessionFailed(f"Spark does not start: {first_line(str(error))}") from error
+    if log_path is not None:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextlib.contextmanager
+def _quiet(is_quiet: bool) -> Iterator[None]:
+    """PySpark writes what SQL refuses to stderr, besides raising it."""
+    logger = logging.getLogger(_SQL_LOGGER)
+    kept = logger.disabled
+    logger.disabled = kept or is_quiet
+    try:
+        yield
+    finally:
+        logger.disabled = kept
+
+
+def first_line(text: str) -> str:
+    """The line of Java's or Python's long texts that says what happened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if not line.startswith(("An error occurred while calling", "JVM stacktrace")):
+            return re.sub(r"^: ", "", line)
+    return text.strip()
+
+
+def _reason(error: Exception, log_path: Path | None) -> str:
+    told = first_line(str(error))
+    if log_path is not None:
+        with contextlib.suppress(OSError):
+            lines = log_path.read_text(errors="replace").splitlines()
+            told += ": " + " / ".join(line.strip() for line in lines[-_TAIL_LINES:])
+    return told
+
+
+@contextlib.contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """Local workers run this Python, and find the fastprod that runs here."""
+    if not master.startswith("local"):
+        yield
+        return
+    root = str(Path(__file__).parents[2])
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    changed = {
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+    }
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_orphan() -> Iterator[None]:
+    """End the Java whose start is given up: without whom to answer it would stay for ever."""
+    before = _children()
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for pid in _children() - before:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        raise
+
+
+def _children() -> set[int]:
+    """Processes that this one has started; none where there is no /proc."""
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, path.read_text().split()))
+    return found
+
+
+@contextlib.contextmanager
+def _redirected(log_path: Path | None) -> Iterator[None]:
+    """Java inherits standard output and error; meanwhile they are the log."""
+    if log_path is None:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept: list[tuple[int, int]] = [(each, os.dup(each)) for each in (1, 2)]
+    try:
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            for number, _ in kept:
+                os.dup2(log, number)
+        finally:
+            os.close(log)
+        yield
+    finally:
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+def log_file() -> Any:
+    """A temporary file for `job_session`'s log, removed when it is closed."""
+    return tempfile.NamedTemporaryFile(prefix="fastprod-spark-", suffix=".log")

@@ -1,0 +1,173 @@
+"""What runs in a Spark worker: rows in, records acknowledged by Kafka, a report out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple, NoReturn
+
+import pyarrow
+from pyspark import TaskContext
+
+from fastprod._core.bulk import BulkFuture
+from fastprod.producer import KafkaProducer
+from fastprod.spark import producer_cache
+from fastprod.spark.frozen_objects import freeze
+from fastprod.spark.options import SinkOptions
+from fastprod.spark.pacer import Pacer
+from fastprod.spark.row_columns import BadRow, append_batch, check_batch
+from fastprod.spark.row_error import RowError
+from fastprod.spark.row_objects import send_batch
+from fastprod.spark.row_plan import RowPlan
+from fastprod.spark.task_report import TaskReport
+
+# A future holds 16 bytes a row; more would only wait for the oldest anyway.
+_MOST_PENDING: Final = 1_000
+
+
+def run(plan: RowPlan, options: SinkOptions, batches: Iterator[pyarrow.RecordBatch]) -> TaskReport:
+    """Write a task's rows; return when Kafka has acknowledged each.
+
+    The producer is made at the first row, so that a task without rows needs no broker, and is kept
+    for the worker's next task unless something fails.
+
+    Args:
+        plan: which column is what.
+        options: of the write.
+        batches: of Spark's; each is let go before the next is asked for.
+
+    Raises:
+        RowError: a row was not written; it says which, and why.
+        KafkaError: there is no producer to be had.
+
+    Blocks: as long as Kafka takes, each record at most delivery.timeout.ms.
+    """
+    context = TaskContext.get()
+    report = TaskReport(
+        spark_partition=0 if context is None else context.partitionId(),
+        attempt=0 if context is None else context.attemptNumber(),
+        worker_pid=os.getpid(),
+    )
+    task = _Task(plan, options, report)
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                task.write(batch)
+        task.finish()
+    except BaseException:
+        producer_cache.drop(options.settings)
+        raise
+    if options.tunes_worker:
+        freeze()
+    return report
+
+
+class _Bulk(NamedTuple):
+    """Rows whose outcome is not known yet."""
+
+    future: BulkFuture
+    first_row: int  # of their batch, in the task
+    indexes: pyarrow.Array | None = None  # in the batch; None: the whole batch
+
+    def row_of(self, index: int) -> int:
+        """The place in the task of a row of the future's."""
+        place = index if self.indexes is None else int(self.indexes[index].as_py())
+        return self.first_row + place
+
+
+class _Task:
+    """One attempt of one task."""
+
+    def __init__(self, plan: RowPlan, options: SinkOptions, report: TaskReport) -> None:
+        self._plan = plan
+        self._options = options
+        self._report = report
+        self._pacer = Pacer(options.max_bytes_per_second)
+        self._producer: KafkaProducer | None = None
+        self._before: dict[str, int] = {}
+        self._began_s = time.monotonic()
+        self._row_count = 0
+        self._pending: deque[_Bulk] = deque()
+
+    def write(self, batch: pyarrow.RecordBatch) -> None:
+        """Queue a batch's rows; blocks while the producer's memory is full."""
+        if self._producer is None:
+            self._began_s = time.monotonic()
+            self._report.began_unix_s = time.time()
+            self._producer = producer_cache.producer_for(self._options.settings)
+            self._report.client_id = self._producer.config.client_id
+            self._before = _totals(self._producer)
+        for piece in self._pacer.pieces(batch.num_rows, batch.nbytes):
+            self._send(batch.slice(piece.start, piece.stop - piece.start), self._producer)
+            while self._pending and (
+                self._pending[0].future.done() or len(self._pending) > _MOST_PENDING
+            ):
+                self._settle()
+
+    def _send(self, batch: pyarrow.RecordBatch, producer: KafkaProducer) -> None:
+        first_row = self._row_count
+        try:
+            check_batch(batch, self._plan)
+        except BadRow as error:
+            self._refuse(first_row + error.index, error)
+        if self._options.has_plugins:
+            for indexes, future in send_batch(producer, batch, self._plan, self._options):
+                self._pending.append(_Bulk(future, first_row, indexes))
+        else:
+            future = append_batch(producer, batch, self._plan, self._options)
+            self._pending.append(_Bulk(future, first_row))
+        self._row_count += batch.num_rows
+
+    def finish(self) -> None:
+        """Wait until every row is acknowledged, and fill the report."""
+        if self._producer is None:
+            return
+        self._producer.flush()
+        while self._pending:
+            self._settle()
+        after = _totals(self._producer)
+        report = self._report
+        report.retried_rows = after["records_retried"] - self._before["records_retried"]
+        report.throttle_ms = after["throttle_ms"] - self._before["throttle_ms"]
+        report.sent_bytes = after["request_bytes"] - self._before["request_bytes"]
+        report.seconds = time.monotonic() - self._began_s
+
+    def _settle(self) -> None:
+        """Take the outcome of the oldest bulk into the report."""
+        bulk = self._pending.popleft()
+        delivered = bulk.future.delivered()
+        self._report.rows += delivered.record_count
+        self._report.bytes += delivered.byte_count
+        self._report.add_ranges(delivered.ranges)
+        failed = bulk.future.failed_rows()
+        if failed:
+            index, topic, key_size_bytes, value_size_bytes, error = failed[0]
+            raise RowError(
+                f"{type(error).__name__}: {error}",
+                row=bulk.row_of(index),
+                spark_partition=self._report.spark_partition,
+                attempt=self._report.attempt,
+                topic=topic,
+                partition=error.partition,
+                key_size_bytes=key_size_bytes,
+                value_size_bytes=value_size_bytes,
+                failed_count=len(failed),
+                acknowledged_count=self._report.rows,
+            ) from error
+
+    def _refuse(self, row: int, cause: BadRow) -> NoReturn:
+        """A row that is no record; those before it were handed over, and may be written."""
+        raise RowError(
+            str(cause),
+            row=row,
+            spark_partition=self._report.spark_partition,
+            attempt=self._report.attempt,
+            acknowledged_count=self._report.rows,
+        ) from cause
+
+
+def _totals(producer: KafkaProducer) -> dict[str, int]:
+    """What the producer has counted since it was made."""
+    return producer._engine.counters()

@@ -1,0 +1,190 @@
+"""RecordFormat: which columns of a DataFrame are encoded into a record's value and key, and how.
+
+What it yields has the columns of Spark's own sink (value, key, topic, ...), so that whatever comes
+after it need not know of formats.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from fastprod.spark.value_format import avro, json, protobuf, raw
+from fastprod.spark.value_format.column_types import FormatError
+from fastprod.spark.value_format.encoder import Encoder
+from fastprod.spark.value_format.format_options import FORMATS
+
+# Columns that are parts of a record: "*" leaves them out, unless they are not looked at.
+_PARTS: Final = ("key", "topic", "partition", "headers", "timestamp")
+
+
+@dataclass(frozen=True)
+class EncodedPart:
+    """A record's value or key that is made of columns.
+
+    Attributes:
+        name: "value" or "key".
+        columns: their indexes.
+        encoder: what makes bytes of them.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    encoder: Encoder
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """Plain data that Spark pickles into its tasks.
+
+    Attributes:
+        schema: of what `batches` yields.
+        kept: indexes of the columns that stay as they are.
+        parts: those that are encoded; they come after the others.
+    """
+
+    schema: StructType
+    kept: tuple[int, ...]
+    parts: tuple[EncodedPart, ...]
+
+    def batches(self, given: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """Encode batch by batch; rows stay where they are.
+
+        Raises:
+            TypeError, ValueError: a row has no form in its format.
+        """
+        if not self.parts:
+            yield from given
+            return
+        for batch in given:
+            yield self.encode(batch)
+
+    def encode(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """One batch, in the columns of `schema`."""
+        columns = [batch.column(index) for index in self.kept]
+        columns += [each.encoder.encode(batch.select(list(each.columns))) for each in self.parts]
+        return pyarrow.RecordBatch.from_arrays(columns, names=self.schema.fieldNames())
+
+
+def record_format(
+    schema: StructType, given: Mapping[str, str], header_columns: tuple[tuple[str, str], ...] = ()
+) -> RecordFormat:
+    """Read value.format, value.columns, key.format and key.columns.
+
+    value.columns is "*" or names between commas.  "*" is every column but those that are parts of
+    a record: key, topic (without the option topic), partition, headers, timestamp.  A column that
+    is named is encoded, and is a part of the record besides if it has such a name.
+
+    Args:
+        schema: the DataFrame's.
+        given: the write's options.
+        header_columns: (header's name, name of its column).
+
+    Raises:
+        FormatError: an option, a column or a type, or a library that is missing.
+
+    Blocks: for the schema registry, if schema.registry.url is given.
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    if not any(name in options for name in ("value.format", "value.columns", "key.columns")):
+        _refuse_idle(options)
+        return RecordFormat(schema, tuple(range(len(schema.fields))), ())
+    names = schema.fieldNames()
+    formats = {"value": _format(options, "value", "raw")}
+    chosen = {"value": _value_columns(options, schema, formats["value"])}
+    if "key.columns" in options:
+        formats["key"] = _format(options, "key", formats["value"])
+        chosen["key"] = _named_columns(options, "key.columns", names)
+    elif "key.format" in options:
+        raise FormatError("key.format needs key.columns: without it the column key is the key")
+    topic = options.get("topic")
+    parts = tuple(
+        EncodedPart(
+            part,
+            tuple(columns),
+            _encoder(part, formats[part], _selected(schema, columns), options, topic),
+        )
+        for part, columns in chosen.items()
+    )
+    wanted = {*_PARTS, *(column for _, column in header_columns)} - {"value", *chosen}
+    kept = tuple(index for index, name in enumerate(names) if name in wanted)
+    fields = [schema.fields[index] for index in kept]
+    fields += [StructField(each.name, BinaryType()) for each in parts]
+    return RecordFormat(StructType(fields), kept, parts)
+
+
+def _refuse_idle(options: Mapping[str, str]) -> None:
+    """Options of formats say nothing without one."""
+    for name in options:
+        if name.startswith(("json.", "avro.", "protobuf.", "schema.registry.", "key.format")):
+            raise FormatError(f"{name} says nothing without value.format: give that, or leave it")
+
+
+def _format(options: Mapping[str, str], part: str, default: str) -> str:
+    found = options.get(f"{part}.format", default).strip().lower()
+    choices = FORMATS if part == "value" else tuple(each for each in FORMATS if each != "protobuf")
+    if found not in choices:
+        raise FormatError(f"{part}.format = {found!r}: must be one of {', '.join(choices)}")
+    return found
+
+
+def _value_columns(options: Mapping[str, str], schema: StructType, format_name: str) -> list[int]:
+    names = schema.fieldNames()
+    if "value.columns" not in options and format_name == "raw":
+        options = {**options, "value.columns": "value"}
+    if options.get("value.columns", "*").strip() != "*":
+        return _named_columns(options, "value.columns", names)
+    parts = {name for name in _PARTS if name != "topic" or "topic" not in options}
+    found = [index for index, name in enumerate(names) if name not in parts]
+    if not found:
+        raise FormatError(
+            f"value.columns=* finds no column but those of a record ({', '.join(names)}): name "
+            f"columns"
+        )
+    return _unambiguous(found, names, "value.columns")
+
+
+def _named_columns(options: Mapping[str, str], option: str, names: list[str]) -> list[int]:
+    found = []
+    for name in (each.strip() for each in options[option].split(",")):
+        if name not in names:
+            nearest = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+            raise FormatError(f"{option}: there is no column named {name!r}; {hint}")
+        found.append(names.index(name))
+    return _unambiguous(found, names, option)
+
+
+def _unambiguous(found: list[int], names: list[str], option: str) -> list[int]:
+    """Rows reach Python by the names of their columns, and objects have a name once."""
+    for index in found:
+        if names.count(names[index]) > 1 or found.count(index) > 1:
+            raise FormatError(
+                f"{option} has the column {names[index]!r} twice: name it once, and rename or drop "
+                f"columns that share a name"
+            )
+    return found
+
+
+def _selected(schema: StructType, columns: list[int]) -> StructType:
+    return StructType([schema.fields[index] for index in columns])
+
+
+def _encoder(
+    part: str, format_name: str, schema: StructType, options: Mapping[str, str], topic: str | None
+) -> Encoder:
+    topic = None if topic is None else topic.strip()
+    if format_name == "avro":
+        return avro.plan(schema, options, topic, part)
+    if format_name == "protobuf":
+        return protobuf.plan(schema, options, topic)
+    if part == "value" and options.get("schema.registry.url", "").strip():
+        raise FormatError(
+            f"schema.registry.url needs value.format=avro or protobuf, not {format_name}"
+        )
+    return json.plan(schema, options) if format_name == "json" else raw.plan(schema, part)

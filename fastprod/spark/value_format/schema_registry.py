@@ -1,0 +1,77 @@
+"""Confluent's Schema Registry: a schema's id, got once on the driver, in front of every message.
+
+The wire format is a zero byte and the id as four bytes, big-endian.  Workers need no registry.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from fastprod.spark.value_format.column_types import FormatError
+from fastprod.spark.value_format.format_options import REGISTRY
+from fastprod.spark.value_format.library import load
+
+URL: Final = "schema.registry.url"
+_PACKAGE: Final = "confluent-kafka[schemaregistry]"
+
+
+def registered_prefix(
+    options: Mapping[str, str], topic: str | None, part: str, schema: str, kind: str
+) -> bytes:
+    """Register a schema under the topic's name, and return what goes before each message.
+
+    Args:
+        options: names in lower case; those that begin with schema.registry. are settings of
+            confluent_kafka's SchemaRegistryClient.
+        topic: of all rows.
+        part: "value" or "key"; the subject is <topic>-value or <topic>-key.
+        schema: its text.
+        kind: AVRO or PROTOBUF.
+
+    Returns:
+        Nothing without schema.registry.url.
+
+    Raises:
+        FormatError: there is no topic, the client is missing, or the registry refuses.
+
+    Blocks: for the registry, by its client's own time-outs.
+    """
+    if not options.get(URL, "").strip():
+        return b""
+    if topic is None:
+        raise FormatError(
+            f"{URL} needs the option topic: schemas are registered under its name, and rows that "
+            f"name their own topics have none in common"
+        )
+    library = load("confluent_kafka.schema_registry", _PACKAGE, URL)
+    settings = {
+        name.removeprefix(REGISTRY): value.strip()
+        for name, value in options.items()
+        if name.startswith(REGISTRY)
+    }
+    try:
+        with library.SchemaRegistryClient(settings) as client:
+            number = client.register_schema(f"{topic}-{part}", library.Schema(schema, kind))
+    except Exception as error:
+        # What its HTTP library raises is no part of its interface.
+        raise FormatError(
+            _without_secrets(
+                f"the schema registry at {settings['url']} did not register the schema of "
+                f"{topic}-{part}: {type(error).__name__}: {error}",
+                settings,
+            )
+        ) from None
+    return struct.pack(">bI", 0, number)
+
+
+def _without_secrets(text: str, settings: Mapping[str, str]) -> str:
+    """The message without passwords, those in the URL among them."""
+    secrets = [value for name, value in settings.items() if name != "url"]
+    for url in settings["url"].split(","):
+        login, at, _ = url.partition("://")[2].rpartition("@")
+        secrets += [login] if at else []
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,65 @@
+"""WriteResult: what a write put into Kafka, added up over its tasks, batches and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Offsets = dict[str, dict[int, tuple[int, int]]]
+"""Topic to partition to first and last offset; others may have written between."""
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """What was written.
+
+    Attributes:
+        rows: acknowledged records.
+        bytes: of their keys and values.
+        offsets: first and last by topic and partition; unknown offsets (acks=0) are left out.
+        retries: records that were sent again.
+        seconds: from the first row to the last acknowledgement, for all together.
+        sent_bytes: on the wire, requests and compression included.
+        throttle_ms: what brokers asked to wait, added up over the workers.
+        batches: commits: 1 for a DataFrame, micro-batches of a stream.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    offsets: Offsets = field(default_factory=dict)
+    retries: int = 0
+    seconds: float = 0.0
+    sent_bytes: int = 0
+    throttle_ms: int = 0
+    batches: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON can hold it."""
+        offsets = {
+            topic: {str(partition): list(spans[partition]) for partition in sorted(spans)}
+            for topic, spans in sorted(self.offsets.items())
+        }
+        return {**self.__dict__, "offsets": offsets, "seconds": round(self.seconds, 3)}
+
+
+def added_up(summaries: Iterable[Mapping[str, Any]]) -> WriteResult:
+    """Add up what commits reported, as `fastprod.spark.task_report.summary` makes it."""
+    known = list(summaries)
+    offsets: Offsets = {}
+    for each in known:
+        for topic, spans in each["offsets"].items():
+            merged = offsets.setdefault(topic, {})
+            for partition, (first, last) in spans.items():
+                had = merged.get(int(partition), (first, last))
+                merged[int(partition)] = (min(had[0], first), max(had[1], last))
+    return WriteResult(
+        rows=sum(each["rows"] for each in known),
+        bytes=sum(each["bytes"] for each in known),
+        offsets=offsets,
+        retries=sum(each["retried_rows"] for each in known),
+        seconds=sum(each["seconds"] for each in known),
+        sent_bytes=sum(each["sent_bytes"] for each in known),
+        throttle_ms=sum(each["throttle_ms"] for each in known),
+        batches=len(known),
+    )

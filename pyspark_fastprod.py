@@ -1,0 +1,7 @@
+"""Spark's look-up name: it scans the modules `pyspark_*` for a `DefaultSource`."""
+
+from __future__ import annotations
+
+from fastprod.spark.data_source import FastprodDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

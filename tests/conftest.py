@@ -1,0 +1,88 @@
+"""Shared test set-up: the oracles and ci/ are importable; real and mock clusters as fixtures."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+TESTS = Path(__file__).parent
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "ci")]
+
+from kafka_cluster import KafkaCluster  # noqa: E402
+from mock_cluster import MockCluster  # noqa: E402
+
+pytest_plugins = ["peer_fixtures"]
+
+KAFKA_FIXTURES = {"kafka", "kafka3"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses real Kafka, so that `-m "not kafka"` always leaves it out."""
+    for item in items:
+        if KAFKA_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """Apache Kafka, one node, for the whole session; a test may not stop it."""
+    with KafkaCluster(nodes=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[KafkaCluster]:
+    """Apache Kafka, three nodes, replication 3, min.insync.replicas 2, for the whole session.
+
+    A test that kills, stops or pauses a node must bring it back.
+    """
+    with KafkaCluster(nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mock_cluster() -> Iterator[MockCluster]:
+    """confluent-kafka's mock cluster, one broker, in a process of its own."""
+    with MockCluster() as cluster:
+        yield cluster
+
+
+class TopicFactory(Protocol):
+    """Makes a topic with a new name on a cluster and returns the name."""
+
+    def __call__(
+        self,
+        cluster: KafkaCluster,
+        partitions: int = 1,
+        *,
+        replication: int | None = None,
+        config: dict[str, str] | None = None,
+    ) -> str: ...
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> TopicFactory:
+    """`topic(kafka, partitions=3)`: a topic of this test alone, ready to be written."""
+    numbers = itertools.count()
+    test = re.sub(r"[^A-Za-z0-9._-]", "-", request.node.name)[:80]
+    run = uuid.uuid4().hex[:8]
+
+    def make(
+        cluster: KafkaCluster,
+        partitions: int = 1,
+        *,
+        replication: int | None = None,
+        config: dict[str, str] | None = None,
+    ) -> str:
+        name = f"{test}-{run}-{next(numbers)}"
+        cluster.create_topic(name, partitions, replication, config)
+        return name
+
+    return make

@@ -1,0 +1,289 @@
+"""Addresses of brokers that lead nowhere, or to something that is no broker (contract A.4, G.4).
+
+Each fault is named with the address, within the bound, and its end is enough to go on.
+"""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fastprod.api_versions import INIT_PRODUCER_ID, METADATA, PRODUCE
+from fastprod.errors import (
+    ConfigError,
+    DeliveryTimeoutError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    NetworkError,
+)
+from peer.scripted_peer import Peer
+from peer_fixtures import PeerClusterFactory
+from quick_producer import WAIT_S, quick_producer
+
+# Long enough for a few attempts on a busy machine.
+MAX_BLOCK_MS = 800
+HTTP = ("127.0.0.1", 0)
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    """Greets before it is asked, as an old server with an error page does."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+@contextmanager
+def http_server() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(HTTP, _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def tls_listener() -> Iterator[str]:
+    """Answers what is no TLS as OpenSSL does: with an alert."""
+    with socket.create_server(HTTP) as listening:
+        listening.settimeout(WAIT_S)
+        over = threading.Event()
+
+        def serve() -> None:
+            while not over.is_set():
+                taken, _ = listening.accept()
+                with taken:
+                    taken.sendall(bytes.fromhex("15 0303 0002 0246"))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        host, port = listening.getsockname()
+        try:
+            yield f"{host}:{port}"
+        finally:
+            over.set()
+            socket.create_connection((host, port)).close()
+            thread.join()
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """A port that nobody listens on, and nobody else gets."""
+    with socket.socket() as bound:
+        bound.bind(HTTP)
+        host, port = bound.getsockname()
+        yield f"{host}:{port}"
+
+
+def test_a_host_that_no_dns_knows_is_refused_by_the_constructor() -> None:
+    """A.1.4; issue point 7: unknown host."""
+    for host in ("no-such-host.invalid", "two..dots", "x" * 70):
+        with pytest.raises(ConfigError, match="resolvable") as caught:
+            quick_producer(f"{host}:9092")
+        assert caught.value.key == "bootstrap_servers"
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (nobody, ["could not be established", "Connection refused", "errno 111"]),
+        (http_server, ["1,213,486,160 bytes", "'HTTP'", "speaks another protocol"]),
+        (tls_listener, ["a TLS alert", "speaks TLS"]),
+    ],
+)
+def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
+    peer: Peer, where: Callable[[], Any], words: list[str]
+) -> None:
+    """A.4.5, G.7.8; issue point 7: refused port, a port that speaks HTTP; users' need 12."""
+    with where() as address:
+        with quick_producer(address, max_block_ms=MAX_BLOCK_MS) as producer:
+            error = producer.send("t", b"x").exception(WAIT_S)
+            assert isinstance(error, MetadataTimeoutError)
+            assert isinstance(error.__cause__, NetworkError)
+            for word in [address, f"{MAX_BLOCK_MS} ms", *words]:
+                assert word in str(error), error
+            with pytest.raises(MetadataTimeoutError, match=address):
+                producer.partitions_for("t")
+        with quick_producer(f"{address},{peer.bootstrap_servers}") as producer:
+            assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+
+
+def test_a_broker_that_starts_late_gets_everything_once(peer: Peer) -> None:
+    """G.4.2: refused at first; the records wait in line."""
+    peer.refuse_connections()
+    with quick_producer(peer) as producer:
+        found: list[int] = []
+        sending = threading.Thread(
+            target=lambda: found.append(producer.send("t", b"1", partition=0).result().offset)
+        )
+        sending.start()
+        peer.wait_until(lambda: producer._engine.counters()["connections_opened"] >= 3)
+        peer.accept_connections()
+        sending.join(WAIT_S)
+        assert found == [0]
+    assert peer.values("t", 0) == [b"1"]
+
+
+def advertise(peer: Any, node: int, host: str) -> Any:
+    """Let Metadata name another host for a node, until the rule is cancelled."""
+
+    def change(message: dict[str, Any]) -> None:
+        for broker in message["brokers"]:
+            if broker["node_id"] == node:
+                broker["host"] = host
+
+    return peer.on(METADATA).change(change).always()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "two..dots", "x" * 70, ""])
+def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
+    new_peer_cluster: PeerClusterFactory, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """G.4.5; issue point 7: unknown host. When metadata names a better one, all is well."""
+    real = socket.getaddrinfo
+
+    def resolve(name: str, port: int, **words: Any) -> list[Any]:
+        if name.endswith(".invalid"):  # a real resolver may take its time
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return list(real(name, port, **words))
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    cluster = new_peer_cluster(2, {"t": 2})
+    lost, found = (
+        next(each for each in (0, 1) if cluster.leader("t", each) == node) for node in (1, 2)
+    )
+    rule = advertise(cluster, 1, host)
+    servers = cluster.node(2).bootstrap_servers
+    with (
+        quick_producer(servers, delivery_timeout_ms=700, request_timeout_ms=600) as hasty,
+        quick_producer(servers) as patient,
+    ):
+        error = hasty.send("t", b"lost", partition=lost).exception(WAIT_S)
+        assert isinstance(error, DeliveryTimeoutError)
+        assert f"DNS does not know the host of broker {host}:{cluster.node(1).port}" in str(error)
+        assert error.attempts == 0
+        waiting = patient.send("t", b"waited", partition=lost)
+        assert patient.send("t", b"x", partition=found).result(WAIT_S).offset == 0
+        assert not waiting.done()
+        rule.cancel()
+        assert waiting.result(WAIT_S).offset == 0
+        assert hasty.send("t", b"x", partition=lost).result(WAIT_S).offset == 1
+    assert cluster.values("t", lost) == [b"waited", b"x"]
+
+
+def test_every_address_of_a_name_is_tried_in_turn(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G.4.5, KIP-302, L 172: the name is asked for again when its addresses are used up."""
+    asked: list[str] = []
+    real = socket.getaddrinfo
+
+    def resolve(host: str, port: int, **words: Any) -> list[Any]:
+        asked.append(host)
+        if host != "brokers.example":
+            return list(real(host, port, **words))
+        answer = real("127.0.0.1", port, **words)[0]
+        return [(*answer[:4], (ip, port)) for ip in ("127.0.0.2", "127.0.0.3", "127.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with quick_producer(f"brokers.example:{peer.port}") as producer:
+        assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+        assert asked.count("brokers.example") == 2, "by the constructor, and for the first connect"
+        assert producer._engine.counters()["connections_opened"] == 3 + 1
+        peer.refuse_connections()
+        peer.close_all()
+        opened = producer._engine.counters()["connections_opened"]
+        peer.wait_until(lambda: producer._engine.counters()["connections_opened"] >= opened + 8)
+        peer.accept_connections()
+        assert producer.send("t", b"y", partition=0).result(WAIT_S).offset == 1
+    assert asked.count("brokers.example") > 2
+
+
+def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
+    peer: Peer, new_peer_cluster: PeerClusterFactory
+) -> None:
+    """G.4.4, KIP-601: the error names the limit, and no other."""
+    peer.hang_connections()
+    other = new_peer_cluster(1, {"t": 1})
+    quick = {
+        "socket_connection_setup_timeout_ms": 100,
+        "socket_connection_setup_timeout_max_ms": 200,
+    }
+    with quick_producer(peer, max_block_ms=MAX_BLOCK_MS, **quick) as producer:
+        error = producer.send("t", b"x").exception(WAIT_S)
+        assert isinstance(error, MetadataTimeoutError)
+        assert f"broker {peer.bootstrap_servers} did not take the connection within" in str(error)
+        assert "socket_connection_setup_timeout_ms" in str(error)
+        assert "request_timeout_ms" not in str(error)
+        assert producer._engine.counters()["connections_opened"] >= 2
+        peer.accept_connections()
+        assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+    peer.hang_connections()
+    servers = f"{peer.bootstrap_servers},{other.bootstrap_servers}"
+    with quick_producer(servers, **quick) as producer:
+        assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+    assert other.values("t", 0) == [b"x"]
+
+
+def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
+    """G.2.4, G.4.4: it is the request that times out, and the error says whose and which."""
+    peer.stop_reading()
+    with quick_producer(
+        peer, max_block_ms=MAX_BLOCK_MS, request_timeout_ms=200, delivery_timeout_ms=60_000
+    ) as producer:
+        error = producer.send("t", b"x").exception(WAIT_S)
+        assert isinstance(error, MetadataTimeoutError)
+        assert f"broker {peer.bootstrap_servers} did not answer within" in str(error)
+        assert "request_timeout_ms = 200" in str(error)
+        peer.resume_reading()
+        assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+    assert peer.values("t", 0) == [b"x"]
+
+
+def test_without_retries_a_lost_connection_is_told_with_its_address(peer: Peer) -> None:
+    """F.4.1, users' need 12: what became of the record is not known, and the error says so."""
+    with quick_producer(peer, retries=0, acks=1) as producer:
+        producer.warmup("t")
+        peer.on(PRODUCE).close()
+        error = producer.send("t", b"x", partition=0).exception(WAIT_S)
+        assert isinstance(error, NetworkError)
+        assert f"the connection to broker {peer.bootstrap_servers} ended" in str(error)
+        assert "may have been written" in str(error)
+        assert (error.topic, error.partition, error.retriable) == ("t", 0, True)
+    with quick_producer(peer, retries=0, acks=1, request_timeout_ms=200) as producer:
+        producer.warmup("t")
+        peer.on(PRODUCE).silence()
+        late = producer.send("t", b"x", partition=0).exception(WAIT_S)
+        assert isinstance(late, KafkaError)
+        assert late.code == 7
+        assert f"broker {peer.bootstrap_servers} did not answer within" in str(late)
+        assert "request_timeout_ms = 200" in str(late)
+
+
+def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> None:
+    """Users' need 12: which leader, and what is the matter with it."""
+    cluster = new_peer_cluster(2, {"t": 2})
+    first, second = cluster.nodes
+    second.refuse_connections()
+    with quick_producer(first) as producer:
+        with pytest.raises(KafkaTimeoutError) as caught:
+            producer.warmup("t", timeout=0.8)
+        for word in ("800 ms", "1 of 2 leader(s)", second.bootstrap_servers, "refused"):
+            assert word in str(caught.value)
+        second.accept_connections()
+        producer.warmup("t", timeout=WAIT_S)
+    cluster.on(INIT_PRODUCER_ID).error(14).always()
+    with (
+        quick_producer(first) as waiting,
+        pytest.raises(KafkaTimeoutError, match="producer id that enable_idempotence needs"),
+    ):
+        waiting.warmup("t", timeout=0.8)

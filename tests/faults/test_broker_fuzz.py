@@ -1,0 +1,183 @@
+"""What real clients say, damaged in every way, to a Broker in this process: it still answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka
+import kafka
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-untyped]
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker_sockets import until
+from fastprod.broker import Broker
+from fastprod.broker.api_table import API_VERSIONS
+from fastprod.broker.kafka_apis import KafkaApis
+from fastprod.broker.request import Request
+from hostile_stage import ask, framed, head
+from scale import scaled, time_limit
+
+TIMEOUT_S = 20.0
+HELLO = framed(head(API_VERSIONS, 0))
+EXTREMES = [
+    struct.pack(code, value)
+    for code, values in (
+        (">b", (-1, 127, -128)),
+        (">h", (-1, 0, 32767, -32768)),
+        (">i", (-2, -1, 0, 1, 2**31 - 1, -(2**31), 1_000_000)),
+        (">q", (-2, -1, 0, 2**63 - 1, -(2**63))),
+    )
+    for value in values
+] + [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\x01", b"\x80" * 12]
+
+
+def with_confluent(servers: str) -> None:
+    """confluent-kafka."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    admin.create_topics([NewTopic("made", 2, 1)])["made"].result(TIMEOUT_S)
+    admin.delete_topics(["made"])["made"].result(TIMEOUT_S)
+    del admin  # it has no close
+    for codec in ("none", "zstd"):
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": codec}
+        )
+        producer.produce("t", b"v" * 200, b"k", 0, headers=[("h", b"1")])
+        assert producer.flush(TIMEOUT_S) == 0
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "g"})
+    consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
+    assert consumer.poll(TIMEOUT_S) is not None
+    consumer.close()
+
+
+def with_kafka_python(servers: str) -> None:
+    """kafka-python."""
+    producer = kafka.KafkaProducer(bootstrap_servers=servers, compression_type="gzip")
+    producer.send("t", b"v" * 200, b"k", partition=0).get(TIMEOUT_S)
+    producer.close()
+    consumer = kafka.KafkaConsumer(bootstrap_servers=servers)
+    consumer.assign([kafka.TopicPartition("t", 0)])
+    consumer.seek_to_beginning()
+    assert consumer.poll(TIMEOUT_S * 1000)
+    consumer.close()
+
+
+def with_aiokafka(servers: str) -> None:
+    """aiokafka."""
+
+    async def talk() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True) as producer:
+            await producer.send_and_wait("t", b"v" * 200, b"k", partition=0)
+        async with AIOKafkaConsumer("t", bootstrap_servers=servers) as consumer:
+            await consumer.seek_to_beginning()
+            await asyncio.wait_for(consumer.getone(), TIMEOUT_S)
+
+    asyncio.run(talk())
+
+
+def recorded(talk: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The requests of a client, without their sizes."""
+    frames: list[bytes] = []
+    handle = KafkaApis.handle
+
+    def note(apis: KafkaApis, request: Request) -> None:
+        frames.append(bytes(memoryview(request.frame)))
+        handle(apis, request)
+
+    with monkeypatch.context() as patch, Broker(topics={"t": 2}) as broker:
+        patch.setattr(KafkaApis, "handle", note)
+        talk(broker.bootstrap_servers)
+    return frames
+
+
+def damaged(frame: bytes, frames: list[bytes], chance: random.Random) -> bytes:
+    """The frame with one to four faults; its header is mostly spared."""
+    data = bytearray(frame)
+    for _ in range(chance.randint(1, 4)):
+        first = 0 if chance.random() < 0.1 else min(14, len(data))
+        at = chance.randint(first, max(first, len(data)))
+        kind = chance.randrange(7)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            del data[at:]
+        elif kind == 2:
+            data[at:at] = chance.randbytes(chance.randint(1, 20))
+        elif kind == 3:
+            extreme = chance.choice(EXTREMES)
+            data[at : at + len(extreme)] = extreme
+        elif kind == 4:
+            other = chance.choice(frames)
+            start = chance.randrange(len(other))
+            data[at:] = other[start:]
+        elif kind == 5:
+            del data[at : at + chance.randint(1, 8)]
+        else:
+            size = chance.randint(1, 60)
+            data[at:at] = data[at : at + size] * chance.randint(1, 50)
+    return bytes(data)
+
+
+class _Errors(logging.Handler):
+    """What the broker says that is no warning about a client."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[Any] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record.getMessage() + str(record.exc_info or ""))
+
+
+@time_limit(1_200.0)
+@pytest.mark.parametrize("talk", [with_confluent, with_kafka_python, with_aiokafka])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_damaged_requests_of_real_clients_end_nothing_but_their_connections(
+    talk: Callable[[str], None], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5, A3.15: after each there is an answer for others, and none is an error of the broker."""
+    frames = recorded(talk, monkeypatch)
+    assert len(frames) >= 5
+    chance = random.Random(f"{talk.__name__} {threads}")
+    errors = _Errors()
+    logger = logging.getLogger("fastprod.broker")
+    logger.addHandler(errors)
+    monkeypatch.setattr(logger, "propagate", False)
+    try:
+        with Broker(topics={"t": 2}, num_io_threads=threads, fetch_wait_cap_ms=5) as broker:
+            _send_damaged(broker, frames, chance, errors)
+    finally:
+        logger.removeHandler(errors)
+    assert not errors.records, errors.records[:3]
+
+
+def _send_damaged(
+    broker: Broker, frames: list[bytes], chance: random.Random, errors: _Errors
+) -> None:
+    address = ("127.0.0.1", broker.nodes[0].port)
+    with socket.create_connection(address, TIMEOUT_S) as good:
+        for number in range(scaled(100_000)):
+            bad = damaged(chance.choice(frames), frames, chance)
+            with (
+                contextlib.suppress(ConnectionError),
+                socket.create_connection(address, TIMEOUT_S) as client,
+            ):
+                client.sendall(framed(bad) + HELLO)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
+            if number % 10 == 0:
+                assert ask(good, HELLO)
+            assert not errors.records, (bad.hex(), errors.records[0])
+        server = broker.nodes[0].server
+        assert server is not None
+        until(lambda: server.connection_count == 1, "all bad connections gone")
+    until(lambda: server.quotas.total_count == 0, "no connection counted")

@@ -1,0 +1,230 @@
+"""Interceptors, serializers and partitioners of users: when they misbehave, and what they see."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fastprod import (
+    KafkaProducer,
+    Partitioner,
+    ProducerInterceptor,
+    ProducerRecord,
+    RecordMetadata,
+)
+from fastprod.api_versions import METADATA, PRODUCE
+from fastprod.errors import (
+    BufferExhaustedError,
+    InvalidTopicError,
+    KafkaError,
+    MetadataTimeoutError,
+    NotEnoughReplicasError,
+    RecordTooLargeError,
+    SerializationError,
+)
+from fastprod.serializers import StringSerializer
+from peer.scripted_peer import Peer
+from quick_producer import WAIT_S, quick_producer
+
+NOT_ENOUGH_REPLICAS = 19
+TOPIC_AUTHORIZATION_FAILED = 29
+
+Seen = tuple[str, int, int, str]
+
+
+class Watch(ProducerInterceptor):
+    """Notes who was told what, and in which thread."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.threads: set[str] = set()
+        self.told = threading.Semaphore(0)
+
+    def note(self, who: str, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        assert metadata is not None
+        self.seen.append((who, metadata.partition, metadata.offset, type(error).__name__))
+        self.threads.add(threading.current_thread().name)
+        self.told.release()
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, exception: BaseException | None
+    ) -> None:
+        self.note("interceptor", metadata, exception)
+
+    def callback(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        self.note("callback", metadata, error)
+
+
+class Fixed(Partitioner):
+    """Says what it was told to say."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def partition(self, *arguments: Any) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def error_total(producer: KafkaProducer) -> float:
+    return float(producer.metrics()["producer-metrics"]["record-error-total"])
+
+
+def test_what_fails_in_send_is_told_there_and_what_fails_later_elsewhere(peer: Peer) -> None:
+    """A.3.12 (first row), A.3.15, A.3.16, A.2.5, C.1.2, C.1.3, L 37: the callback first, in the
+    thread that sends; else the interceptor first, on the delivery thread. All count as errors."""
+    watch = Watch()
+    here = threading.current_thread().name
+    with quick_producer(
+        peer, interceptor_classes=[watch], max_block_ms=1_500, max_request_size=10_000
+    ) as producer:
+        for topic, value, partition, kind in (
+            ("t", bytes(20_000), 2, RecordTooLargeError),
+            ("x" * 300, b"x", None, InvalidTopicError),
+            ("nowhere", b"x", None, MetadataTimeoutError),
+            ("t", b"x", 9, MetadataTimeoutError),
+        ):
+            before = error_total(producer)
+            future = producer.send(topic, value, partition=partition, on_delivery=watch.callback)
+            assert isinstance(future.exception(0), kind)
+            where = -1 if partition is None else partition
+            assert watch.seen == [
+                ("callback", where, -1, kind.__name__),
+                ("interceptor", where, -1, kind.__name__),
+            ]
+            assert watch.threads == {here}
+            assert error_total(producer) == before + 1
+            watch.seen.clear()
+        watch.threads.clear()
+        peer.on(PRODUCE).error(TOPIC_AUTHORIZATION_FAILED)
+        for expected in ("TopicAuthorizationError", "NoneType"):
+            producer.send("t", b"x", partition=1, on_delivery=watch.callback)
+            for _ in range(2):
+                assert watch.told.acquire(timeout=WAIT_S)
+            producer.flush(WAIT_S)
+            offset = -1 if expected != "NoneType" else 0
+            assert watch.seen == [
+                ("interceptor", 1, offset, expected),
+                ("callback", 1, offset, expected),
+            ]
+            watch.seen.clear()
+        assert here not in watch.threads
+
+
+@pytest.mark.parametrize(
+    ("settings", "value", "kind", "count"),
+    [
+        ({"value_serializer": StringSerializer()}, 5, SerializationError, 1),
+        ({"value_serializer": lambda *_: 1 // 0}, b"x", ZeroDivisionError, 0),
+        ({"partitioner_class": Fixed(-1)}, b"x", ValueError, 0),
+        ({"partitioner_class": Fixed(7)}, b"x", ValueError, 0),
+        ({"partitioner_class": Fixed(1 << 40)}, b"x", (ValueError, TypeError), 0),
+        ({"partitioner_class": Fixed(1.5)}, b"x", (ValueError, TypeError), 0),
+        ({"partitioner_class": Fixed(LookupError("no"))}, b"x", LookupError, 0),
+    ],
+)
+def test_what_a_plug_in_does_wrong_is_raised_and_the_producer_goes_on(
+    peer: Peer, settings: dict[str, Any], value: Any, kind: Any, count: int
+) -> None:
+    """A.3.12 (third and fourth row), L 22: interceptors are told, the callback is not."""
+    watch = Watch()
+    with quick_producer(peer, interceptor_classes=[watch], **settings) as producer:
+        before = error_total(producer)
+        with pytest.raises(kind):
+            producer.send("t", value, on_delivery=watch.callback)
+        assert [each[0] for each in watch.seen] == ["interceptor"]
+        assert error_total(producer) == before + count
+        producer.flush(WAIT_S)
+        assert peer.requests(PRODUCE) == []
+
+
+def test_a_timestamp_is_that_of_the_call_and_its_wait_also_with_plug_ins(peer: Peer) -> None:
+    """A.3.8: the wait for metadata counts once; the record is never from the future."""
+    peer.on(METADATA).delay(0.6).always()
+    with quick_producer(peer, interceptor_classes=[Watch()]) as producer:
+        began_ms = time.time_ns() // 1_000_000
+        future = producer.send("t", b"x")
+        ended_ms = time.time_ns() // 1_000_000
+        assert began_ms + 500 <= future.result(WAIT_S).timestamp <= ended_ms
+
+
+def test_a_callback_that_cannot_be_called_is_refused_with_interceptors_too(peer: Peer) -> None:
+    """A.3.12 (fourth row)."""
+    for settings in ({}, {"interceptor_classes": [Watch()]}):
+        with (
+            quick_producer(peer, **settings) as producer,
+            pytest.raises(TypeError, match="on_delivery must be callable, not str"),
+        ):
+            producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
+    assert peer.requests(PRODUCE) == []
+
+
+def test_with_plug_ins_a_full_buffer_and_try_send_are_what_they_are_without(peer: Peer) -> None:
+    """A.3.9, A.3.12 (first row); issue point 7."""
+    peer.on(PRODUCE).hold().always()
+    watch = Watch()
+    with quick_producer(
+        peer,
+        interceptor_classes=[watch],
+        value_serializer=StringSerializer(),
+        buffer_memory=100_000,
+        max_block_ms=200,
+        linger_ms=0,
+    ) as producer:
+        assert isinstance(producer.try_send("t", "x").exception(0), MetadataTimeoutError)
+        producer.warmup("t", timeout=WAIT_S)
+        while (future := producer.try_send("t", "x" * 9_000, partition=0)).done() is False:
+            pass
+        error = future.exception(0)
+        assert isinstance(error, BufferExhaustedError)
+        assert error.waited_ms == 0
+        waited = producer.send("t", "x" * 9_000, partition=0).exception(0)
+        assert isinstance(waited, BufferExhaustedError)
+        assert waited.waited_ms == pytest.approx(200, abs=5)
+        assert watch.seen[-1] == ("interceptor", 0, -1, "BufferExhaustedError")
+        peer.clear_script()
+        peer.release()
+        producer.flush(WAIT_S)
+
+
+def test_plug_ins_see_their_record_once_however_often_it_is_sent(peer: Peer) -> None:
+    """C.1.2, C.2.1, C.3.3, A.3.14: retries are none of their business."""
+    watch = Watch()
+    calls: list[Any] = []
+
+    def serialize(value: Any) -> bytes:
+        calls.append(value)
+        return b"%d" % value
+
+    def change(record: ProducerRecord) -> ProducerRecord:
+        return ProducerRecord("t", record.value, partition=2, headers=record.headers)
+
+    watch.on_send = change  # type: ignore[method-assign]
+    peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS).times(3)
+    settings: Mapping[str, Any] = {"interceptor_classes": [watch], "value_serializer": serialize}
+    with quick_producer(peer, **settings) as producer:
+        futures = [producer.send("elsewhere", number) for number in range(20)]
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(20))
+    assert calls == list(range(20))
+    assert watch.seen == [("interceptor", 2, number, "NoneType") for number in range(20)]
+    assert peer.values("t", 2) == [b"%d" % number for number in range(20)]
+
+
+def test_when_retries_end_interceptors_and_callbacks_have_the_same_error(peer: Peer) -> None:
+    """A.3.12, F.4.4."""
+    watch = Watch()
+    errors: list[KafkaError | None] = []
+    peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS).times(2)
+    with quick_producer(peer, acks=1, retries=1, interceptor_classes=[watch]) as producer:
+        future = producer.send(
+            "t", b"x", partition=0, on_delivery=lambda _, error: errors.append(error)
+        )
+        found = future.exception(WAIT_S)
+        assert isinstance(found, NotEnoughReplicasError)
+    assert watch.seen == [("interceptor", 0, -1, "NotEnoughReplicasError")]
+    assert [str(error) for error in errors] == [str(found)]

@@ -1,0 +1,180 @@
+"""What brokers say about single records: their errors, times and offsets (contract F.4.5, A.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastprod import KafkaProducer, RecordFuture, RecordMetadata
+from fastprod.api_versions import PRODUCE
+from fastprod.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    RecordTooLargeError,
+    TopicAuthorizationError,
+)
+from peer.scripted_peer import Peer
+from peer_fixtures import PeerFactory
+from quick_producer import WAIT_S, quick_producer
+
+MESSAGE_TOO_LARGE = 10
+TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_TIMESTAMP = 32
+INVALID_RECORD = 87
+COUNT = 5
+
+BAD_ARGUMENTS: list[tuple[str, str, Any]] = [
+    ("partition must be .* not -1", "partition", -1),
+    ("not 4,294,967,296", "partition", 1 << 32),
+    ("partition must be .* not float", "partition", 1.5),
+    ("timestamp_ms must be .* not -1", "timestamp_ms", -1),
+    ("not 9,223,372,036,854,775,808", "timestamp_ms", 1 << 63),
+    ("timestamp_ms must be .* not float", "timestamp_ms", 1.5),
+    ("value must be .* not str", "value", "text"),
+    ("key must be .* not int", "key", 5),
+    ("a header must be a .* pair", "headers", [("name",)]),
+    ("a header's name must be a str, not bytes", "headers", [(b"name", b"value")]),
+    ("the value of header 'name' must be .* not int", "headers", [("name", 5)]),
+]
+COLUMN_OF = {
+    "partition": "partitions",
+    "timestamp_ms": "timestamps_ms",
+    "value": "values",
+    "key": "keys",
+    "headers": "headers",
+}
+
+
+def send_batch(producer: KafkaProducer, **settings: Any) -> list[RecordFuture]:
+    """One batch of five records for t-0."""
+    producer.warmup("t")
+    futures = [
+        producer.send("t", b"%d" % number, partition=0, **settings) for number in range(COUNT)
+    ]
+    producer.flush(WAIT_S)
+    return futures
+
+
+def test_each_record_that_is_named_has_its_own_error_and_the_others_a_plain_one(
+    peer: Peer,
+) -> None:
+    """F.4.5, L 117 testRecordErrorPropagatedToApplication; KIP-467."""
+    peer.on(PRODUCE).error(
+        INVALID_RECORD, message="the batch is bad", record_errors={0: "no key", 2: None, 3: "odd"}
+    )
+    seen: list[tuple[RecordMetadata, KafkaError | None]] = []
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        futures = send_batch(
+            producer, on_delivery=lambda metadata, error: seen.append((metadata, error))
+        )
+        errors = [future.exception(0) for future in futures]
+        assert [type(error) for error in errors] == [
+            InvalidRecordError,
+            KafkaError,
+            InvalidRecordError,
+            InvalidRecordError,
+            KafkaError,
+        ]
+        assert "no key" in str(errors[0])
+        assert "the batch is bad" in str(errors[2])
+        assert "odd" in str(errors[3])
+        for index in (1, 4):
+            assert "part of a batch which had one or more invalid records (3)" in str(errors[index])
+        assert all("topic 't', partition 0" in str(error) for error in errors)
+        again = [producer.send("t", b"%d" % number, partition=0) for number in (1, 4)]
+        assert [future.result(WAIT_S).offset for future in again] == [0, 1]
+    assert [(each[0].partition, each[0].offset) for each in seen] == [(0, -1)] * COUNT
+    assert [str(each[1]) for each in seen] == [str(error) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(INVALID_TIMESTAMP, InvalidTimestampError), (INVALID_RECORD, InvalidRecordError)],
+)
+def test_a_single_record_that_is_named_has_the_partitions_error(
+    peer: Peer, code: int, kind: type[KafkaError]
+) -> None:
+    """F.4.5: exactly one: its class is that of the code."""
+    peer.on(PRODUCE).error(code, record_errors={1: "from the past"})
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        errors = [future.exception(0) for future in send_batch(producer)]
+    assert type(errors[1]) is kind
+    assert "from the past" in str(errors[1])
+    assert f"({code})" in str(errors[1])
+    assert [type(errors[index]) for index in (0, 2, 3, 4)] == [KafkaError] * 4
+
+
+def test_old_brokers_name_no_records_and_all_fail_alike(peer: Peer) -> None:
+    """F.4.5: below version 8 there is nothing but the code."""
+    peer.speak(PRODUCE, 0, 7)
+    peer.on(PRODUCE).error(INVALID_RECORD, message="unheard", record_errors={0: "unheard"})
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        errors = [future.exception(0) for future in send_batch(producer)]
+    assert [type(error) for error in errors] == [InvalidRecordError] * COUNT
+    assert not any("unheard" in str(error) for error in errors)
+
+
+def test_a_batch_without_right_fails_with_the_topic_and_the_next_is_none_the_worse(
+    peer: Peer,
+) -> None:
+    """F.4.4, F.5.8: not retried; sequences go on without a gap."""
+    rule = peer.on(PRODUCE).error(TOPIC_AUTHORIZATION_FAILED)
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        errors = [future.exception(0) for future in send_batch(producer)]
+        assert [type(error) for error in errors] == [TopicAuthorizationError] * COUNT
+        assert isinstance(errors[0], TopicAuthorizationError)
+        assert (errors[0].topic, errors[0].partition) == ("t", 0)
+        assert rule.hits == 1
+        assert [each.exception(0) for each in send_batch(producer)] == [None] * COUNT
+    assert peer.values("t", 0) == [b"%d" % number for number in range(COUNT)]
+
+
+def test_a_record_larger_than_the_broker_takes_fails_with_its_size(new_peer: PeerFactory) -> None:
+    """D.9.1; issue point 7: too large a record."""
+    peer = new_peer({"t": 1}, max_message_bytes=10_000)
+    with quick_producer(peer) as producer:
+        error = producer.send("t", bytes(20_000)).exception(WAIT_S)
+        assert isinstance(error, RecordTooLargeError)
+        assert error.code == MESSAGE_TOO_LARGE
+        for word in ("1 record(s)", "max.message.bytes", "'t', partition 0"):
+            assert word in str(error)
+        assert error.size_bytes is not None
+        assert 20_000 <= error.size_bytes < 20_100
+        assert producer.send("t", bytes(9_000)).result(WAIT_S).offset == 0
+
+
+@pytest.mark.parametrize("log_append_ms", [-1, 1_700_000_000_123])
+def test_a_record_has_the_brokers_time_if_it_tells_one(peer: Peer, log_append_ms: int) -> None:
+    """A.2.3, A.2.4: LogAppendTime; else its own."""
+    peer.set_offsets("t", 0, next_offset=100)
+    peer.on(PRODUCE).answer(log_append_time=log_append_ms)
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        found = [each.result(0) for each in send_batch(producer, key=b"key", timestamp_ms=55)]
+    assert [each.offset for each in found] == [100, 101, 102, 103, 104]
+    assert {each.timestamp for each in found} == {55 if log_append_ms < 0 else log_append_ms}
+    assert {(each.serialized_key_size, each.serialized_value_size) for each in found} == {(3, 1)}
+
+
+def test_without_an_offset_in_the_answer_none_is_made_up(peer: Peer) -> None:
+    """A.2.3: unknown is unknown for every record of the batch."""
+    peer.on(PRODUCE).answer(base_offset=-1)
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        found = [future.result(0) for future in send_batch(producer)]
+    assert {each.offset for each in found} == {-1}
+    assert not any(each.has_offset for each in found)
+
+
+def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
+    """A.2.1, A.3.12 (fourth row), issue point 7: each says what was wrong with it."""
+    with quick_producer(peer) as producer:
+        for words, name, bad in BAD_ARGUMENTS:
+            with pytest.raises((TypeError, ValueError), match=words):
+                producer.send("t", **{"value": b"x", name: bad})
+            with pytest.raises((TypeError, ValueError), match=words):
+                producer.send_many("t", **{"values": [b"x"], COLUMN_OF[name]: [bad]})
+        with pytest.raises(TypeError, match="on_delivery must be callable"):
+            producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
+        assert producer.send("t", b"good", partition=0).result(WAIT_S).offset == 0
+    assert len(peer.requests(PRODUCE)) == 1

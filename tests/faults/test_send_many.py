@@ -1,0 +1,197 @@
+"""send_many: columns in, one future for the lot, no record without an outcome."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from fastprod.api_versions import METADATA, PRODUCE
+from fastprod.errors import (
+    BufferExhaustedError,
+    BulkError,
+    MetadataTimeoutError,
+    RecordTooLargeError,
+)
+from fastprod.producer import KafkaProducer
+from peer.scripted_peer import Peer
+
+MESSAGE_TOO_LARGE = 10
+INVALID_RECORD = 87
+
+
+def producer_for(peer: Peer, **config: Any) -> KafkaProducer:
+    return KafkaProducer({"bootstrap_servers": peer.bootstrap_servers, **config})
+
+
+def test_every_column_arrives(peer: Peer) -> None:
+    with producer_for(peer) as producer:
+        future = producer.send_many(
+            "t",
+            [b"v0", bytearray(b"v1"), None, memoryview(b"v3")],
+            keys=[b"k", None, b"k", b""],
+            headers=[[("a", b"1")], None, {"b": None}, ()],
+            partitions=[0, 1, 2, 2],
+            timestamps_ms=[10, 11, 12, 13],
+        )
+        found = future.result(10)
+    assert found.topic == "t"
+    assert found.record_count == 4
+    assert sorted((r.partition, r.record_count) for r in found.ranges) == [(0, 1), (1, 1), (2, 2)]
+    logs = [peer.log("t", partition) for partition in range(3)]
+    assert [(e.timestamp, e.key, e.value, list(e.headers)) for log in logs for e in log] == [
+        (10, b"k", b"v0", [("a", b"1")]),
+        (11, None, b"v1", []),
+        (12, b"k", None, [("b", None)]),
+        (13, b"", b"v3", []),
+    ]
+
+
+def test_keys_choose_the_partition_as_send_does(peer: Peer) -> None:
+    """C.3: murmur2 of the key."""
+    keys = [b"key-%d" % i for i in range(50)]
+    with producer_for(peer) as producer:
+        one_by_one = [producer.send("t", b"", key).result(10).partition for key in keys]
+        producer.send_many("t", keys, keys=keys).result(10)
+    for key, partition in zip(keys, one_by_one, strict=True):
+        assert key in [entry.value for entry in peer.log("t", partition)]
+
+
+def test_a_long_bulk_keeps_its_order_and_counts(peer: Peer) -> None:
+    values = [b"%06d" % i for i in range(10_000)]
+    with producer_for(peer, batch_size=4096) as producer:
+        future = producer.send_many("t", iter(values), partitions=[1] * len(values))
+        assert len(future) == len(values)
+        found = future.result(30)
+        assert future.done()
+    assert [entry.value for entry in peer.log("t", 1)] == values
+    assert sum(each.record_count for each in found.ranges) == len(values)
+    assert found.ranges[0].first_offset == 0
+
+
+def test_columns_of_unequal_length_are_refused_before_anything_is_sent(peer: Peer) -> None:
+    with producer_for(peer) as producer:
+        with pytest.raises(ValueError, match=r"differ in length: \{'values': 3, 'keys': 2\}"):
+            producer.send_many("t", [b"1", b"2", b"3"], keys=[b"a", b"b"])
+        producer.flush(10)
+    assert peer.requests(PRODUCE) == []
+
+
+def test_too_large_records_are_refused_and_the_others_arrive(peer: Peer) -> None:
+    """A.3.7, A.3.12 row 1"""
+    with producer_for(peer, max_request_size=1000) as producer:
+        future = producer.send_many("t", [b"a", b"x" * 2000, b"b", b"y" * 3000, b"c"])
+        with pytest.raises(BulkError, match="2 of 5 record") as raised:
+            future.result(10)
+        failures = future.failures(10)
+    assert raised.value.first_index == 1
+    assert isinstance(raised.value.__cause__, RecordTooLargeError)
+    assert [index for index, _ in failures] == [1, 3]
+    assert [row[:4] for row in future.failed_rows()] == [
+        (1, "t", -1, 2000),
+        (3, "t", -1, 3000),
+    ]
+    delivered = future.delivered()
+    assert (delivered.record_count, delivered.byte_count) == (3, 3)
+    assert {v for p in range(3) for v in peer.values("t", p)} == {b"a", b"b", b"c"}
+
+
+def test_records_of_a_refused_batch_are_named_by_index(peer: Peer) -> None:
+    peer.on(PRODUCE).for_partition("t", 2).error(INVALID_RECORD).once()
+    with producer_for(peer) as producer:
+        future = producer.send_many("t", [b"a", b"b", b"c"], partitions=[0, 2, 0])
+        failures = future.failures(10)
+    assert [index for index, _ in failures] == [1]
+    assert peer.values("t", 0) == [b"a", b"c"]
+
+
+def test_without_metadata_the_whole_bulk_fails_and_says_why(peer: Peer) -> None:
+    """A.3.12 row 1: not raised, in the future."""
+    with producer_for(peer, max_block_ms=200) as producer:
+        future = producer.send_many("absent", [b"1", b"2"])
+        assert isinstance(future.exception(10), BulkError)
+        assert [type(error) for _, error in future.failures()] == [MetadataTimeoutError] * 2
+    assert peer.requests(METADATA)
+
+
+def test_when_memory_does_not_come_back_the_rest_fails_without_waiting_for_each(
+    peer: Peer,
+) -> None:
+    """D.3.4: one wait of max_block_ms, not one a record."""
+    peer.on(PRODUCE).hold().always()
+    producer = producer_for(peer, buffer_memory=65_536, batch_size=16_384, max_block_ms=100)
+    future = producer.send_many("t", [b"x" * 1000] * 500, partitions=[0] * 500)
+    peer.clear_script()
+    peer.release()
+    failures = future.failures(30)
+    assert failures
+    assert {type(error) for _, error in failures} == {BufferExhaustedError}
+    assert [index for index, _ in failures] == list(range(500 - len(failures), 500))
+    producer.close(10)
+    assert len(peer.values("t", 0)) == 500 - len(failures)
+
+
+def test_a_bad_value_in_the_middle_is_raised_and_what_was_sent_can_be_asked_for(
+    peer: Peer,
+) -> None:
+    values: list[Any] = [b"ok"] * 3000
+    values[2500] = "text"
+    with producer_for(peer) as producer:
+        with pytest.raises(TypeError, match=r"must be bytes.*not str") as raised:
+            producer.send_many("t", values, partitions=[0] * 3000)
+        sent = raised.value.sent_records  # type: ignore[attr-defined]
+        assert sent.result(10).record_count == len(peer.values("t", 0)) > 0
+
+
+def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> None:
+    fired = threading.Event()
+    seen: list[int] = []
+
+    def note(future: Any) -> None:
+        seen.append(future.result(0).record_count)
+        fired.set()
+
+    with producer_for(peer) as producer:
+        producer.send_many("t", [b"v"] * 5000).add_done_callback(note)
+        assert fired.wait(10)
+        producer.flush(10)
+    assert seen == [5000]
+
+
+def test_an_empty_bulk_is_done_at_once(peer: Peer) -> None:
+    with producer_for(peer) as producer:
+        future = producer.send_many("t", [])
+        assert future.done()
+        assert future.result(0).record_count == 0
+
+
+def test_serializers_and_the_users_partitioner_see_every_record(peer: Peer) -> None:
+    with producer_for(
+        peer,
+        value_serializer=lambda text: text.encode(),
+        partitioner_class=lambda topic, key, kb, value, vb, cluster: len(vb) % 3,
+    ) as producer:
+        future = producer.send_many("t", ["a", "bb", "ccc", "dddd"])
+        assert future.result(10).record_count == 4
+    assert [peer.values("t", p) for p in range(3)] == [[b"ccc"], [b"a", b"dddd"], [b"bb"]]
+
+
+def test_a_split_batch_still_counts_as_one_bulk(new_peer: Any) -> None:
+    """D.9.5: the future's records resolve to the children."""
+    peer = new_peer({"t": 1}, max_message_bytes=3000)
+    with producer_for(peer, batch_size=100_000, linger_ms=50) as producer:
+        future = producer.send_many("t", [b"%03d" % i + b"x" * 500 for i in range(40)])
+        found = future.result(20)
+    assert [value[:3] for value in peer.values("t", 0)] == [b"%03d" % i for i in range(40)]
+    assert sum(each.record_count for each in found.ranges) == 40
+
+
+def test_keyed_records_of_a_bulk_are_told_by_few_ranges(peer: Peer) -> None:
+    """Rows of three partitions take turns; a range is a batch, not a row."""
+    keys = [b"%d" % i for i in range(3_000)]
+    with producer_for(peer, linger_ms=1000, batch_size=1_000_000) as producer:
+        found = producer.send_many("t", keys, keys=keys).result(10)
+    assert found.record_count == 3_000
+    assert found.byte_count == 2 * sum(map(len, keys))
+    assert sorted(found.ranges) == [(p, 0, len(peer.values("t", p)), "t") for p in range(3)]

@@ -1,0 +1,171 @@
+"""Leaders killed under load: nothing lost, nothing twice, order kept.
+
+20,000 records a second into three nodes, replication 3, min.insync.replicas 2. Again and again the
+leader of the partition that took most is killed (SIGKILL) and started again; the next kill comes
+only when every replica is in sync, because Kafka itself promises nothing for more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from conftest import TopicFactory
+from fastprod import KafkaProducer
+from fastprod.errors import DeliveryTimeoutError
+from kafka_cluster import KafkaCluster
+from ledger import Ledger
+from readers import READERS, end_offsets
+from scale import scaled, time_limit
+from senders import send_workload
+from workload import Workload
+
+RATE_PER_S = 20_000
+FULL_S = 100
+LEAST_S = 16
+KILLS = 5
+PARTITIONS = 6
+REPLICAS = 3
+ISR_TIMEOUT_S = 60.0
+LARGEST_BYTES = 300
+QUIET_S = 1.0
+HANG_RATE_PER_S = 5_000
+HANG_RUN_S = 8
+READ_TIMEOUT_S = 600.0
+
+
+class Killer:
+    """Kills leaders, one after the other, as long as records are sent.
+
+    `kills` is what happened: (partition, node, records sent when the node was killed).
+    """
+
+    def __init__(self, kafka: KafkaCluster, topic: str, producer: KafkaProducer) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._producer = producer
+        self._down: int | None = None
+        self.kills: list[tuple[int, int, int]] = []
+        self.errors: list[BaseException] = []
+
+    def run(self, count: int, over: threading.Event) -> None:
+        """Kill `count` times, or until `over`."""
+        try:
+            marks = end_offsets(self._kafka.bootstrap_servers, self._topic)
+            while len(self.kills) < count and not over.wait(QUIET_S):
+                ends = end_offsets(self._kafka.bootstrap_servers, self._topic)
+                busiest = max(ends, key=lambda index: ends[index] - marks[index])
+                self._kill_leader(busiest)
+                marks = ends
+        except BaseException as error:
+            self.errors.append(error)
+
+    def _kill_leader(self, partition: int) -> None:
+        node = self._kafka.leader(self._topic, partition)
+        sent = self._producer._engine.counters()["records_sent"]
+        self._down = node
+        self._kafka.kill(node)
+        self.kills.append((partition, node, sent))
+        self._kafka.wait_for_leader(
+            self._topic, partition, other_than=node, timeout_s=ISR_TIMEOUT_S
+        )
+        self.repair()
+        for index in range(PARTITIONS):
+            self._kafka.wait_for_isr(self._topic, index, count=REPLICAS, timeout_s=ISR_TIMEOUT_S)
+
+    def repair(self) -> None:
+        """Start the node again that is down, if one is."""
+        if self._down is not None:
+            self._kafka.restart(self._down)
+            self._down = None
+
+
+@contextmanager
+def killing(killer: Killer, count: int) -> Iterator[None]:
+    """Kill while the body runs; afterwards all nodes are there."""
+    over = threading.Event()
+    thread = threading.Thread(target=killer.run, args=(count, over), name="killer")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        killer.repair()
+    if killer.errors:
+        raise killer.errors[0]
+
+
+@time_limit(1200, least_s=150)
+def test_killed_leaders_cost_no_record_and_double_none(
+    kafka3: KafkaCluster, topic: TopicFactory
+) -> None:
+    seconds = scaled(FULL_S, at_least=LEAST_S)
+    kills = max(1, KILLS * seconds // FULL_S)
+    name = topic(kafka3, PARTITIONS, config={"min.insync.replicas": "2"})
+    ledger = Ledger(Workload(RATE_PER_S * seconds, seed=4, largest_bytes=LARGEST_BYTES))
+    with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
+        producer.warmup(name)
+        killer = Killer(kafka3, name, producer)
+        began_s = time.monotonic()
+        with killing(killer, kills):
+            send_workload(producer, name, ledger, rate_per_s=RATE_PER_S)
+        counters = producer._engine.counters()
+    print(
+        f"{ledger.workload.count:,} records in {time.monotonic() - began_s:.1f} s; kills "
+        f"(partition, node, records sent before): {killer.kills}; {counters}"
+    )
+    assert len(killer.kills) == kills
+    assert counters["records_retried"] > 0
+    prove(kafka3, name, ledger)
+
+
+def prove(kafka: KafkaCluster, name: str, ledger: Ledger) -> None:
+    """Read the topic with every reader; raise the first difference."""
+    for stream in READERS.values():
+        found = stream(kafka.bootstrap_servers, name, timeout_s=READ_TIMEOUT_S)
+        ledger.check(found, PARTITIONS)
+
+
+def test_what_expires_while_a_leader_hangs_is_there_at_most_once_and_the_rest_exactly_once(
+    kafka3: KafkaCluster, topic: TopicFactory
+) -> None:
+    """D.8, F.5.7: a request may be under way when its batches expire, and be written later."""
+    name = topic(kafka3, PARTITIONS, config={"min.insync.replicas": "2"})
+    ledger = Ledger(Workload(HANG_RATE_PER_S * HANG_RUN_S, seed=6, largest_bytes=LARGEST_BYTES))
+    settings = {
+        "bootstrap_servers": kafka3.bootstrap_servers,
+        "request_timeout_ms": 700,
+        "delivery_timeout_ms": 1_500,
+    }
+    with KafkaProducer(settings) as producer:
+        producer.warmup(name)
+        hanging = kafka3.leader(name, 0)
+
+        def hang() -> None:
+            time.sleep(QUIET_S)
+            kafka3.pause(hanging)
+            try:
+                kafka3.wait_for_leader(name, 0, other_than=hanging, timeout_s=ISR_TIMEOUT_S)
+            finally:
+                kafka3.resume(hanging)
+
+        thread = threading.Thread(target=hang, name="hang")
+        thread.start()
+        try:
+            send_workload(
+                producer,
+                name,
+                ledger,
+                rate_per_s=HANG_RATE_PER_S,
+                may_fail=(DeliveryTimeoutError,),
+            )
+        finally:
+            thread.join()
+        print(f"{ledger.failed_count():,} records expired; {producer._engine.counters()}")
+    assert 0 < ledger.failed_count() < ledger.workload.count
+    for index in range(PARTITIONS):
+        kafka3.wait_for_isr(name, index, count=REPLICAS, timeout_s=ISR_TIMEOUT_S)
+    prove(kafka3, name, ledger)

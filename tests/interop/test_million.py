@@ -1,0 +1,62 @@
+"""A million records of every kind into Apache Kafka, read back by two other clients.
+
+Each is there exactly once, in its key's order, with its bytes, headers and timestamp, where the
+producer said it is; and Kafka's own tool accepts the segments record by record.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import TopicFactory
+from fastprod import KafkaProducer
+from kafka_cluster import KafkaCluster
+from ledger import Ledger
+from readers import READERS, end_offsets
+from scale import scaled, time_limit
+from senders import send_workload
+from workload import Workload
+
+RECORDS = 1_000_000
+RECORDS_PER_CODEC = 200_000
+PARTITIONS = 6
+READ_TIMEOUT_S = 900.0
+DUMP_TIMEOUT_S = 600.0
+SEED = 20
+
+
+def prove(kafka: KafkaCluster, name: str, ledger: Ledger, codec: str) -> None:
+    """Read the topic with every reader and Kafka's tool; raise the first difference."""
+    ends = end_offsets(kafka.bootstrap_servers, name)
+    assert sum(ends.values()) == ledger.workload.count
+    for stream in READERS.values():
+        found = stream(kafka.bootstrap_servers, name, ends, timeout_s=READ_TIMEOUT_S)
+        ledger.check(found, PARTITIONS)
+    for partition, end in ends.items():
+        batches = kafka.dump_log(name, partition, timeout_s=DUMP_TIMEOUT_S)
+        assert sum(batch.number("count") for batch in batches) == end
+        assert {batch.fields["compresscodec"] for batch in batches} <= {codec}
+
+
+@time_limit(2400)
+def test_a_million_records_with_default_settings_are_in_kafka_exactly_as_sent(
+    kafka3: KafkaCluster, topic: TopicFactory
+) -> None:
+    name = topic(kafka3, PARTITIONS)
+    ledger = Ledger(Workload(scaled(RECORDS), seed=SEED))
+    with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
+        send_workload(producer, name, ledger)
+    prove(kafka3, name, ledger, "none")
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@time_limit(1200)
+def test_compressed_records_are_in_kafka_exactly_as_sent(
+    kafka3: KafkaCluster, topic: TopicFactory, codec: str
+) -> None:
+    name = topic(kafka3, PARTITIONS)
+    ledger = Ledger(Workload(scaled(RECORDS_PER_CODEC), seed=SEED + 1))
+    settings = {"bootstrap_servers": kafka3.bootstrap_servers, "compression_type": codec}
+    with KafkaProducer(settings) as producer:
+        send_workload(producer, name, ledger)
+    prove(kafka3, name, ledger, codec)

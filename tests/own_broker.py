@@ -1,0 +1,76 @@
+"""OwnBroker: `fastprod broker` as a process that can be killed and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from kept_process import KeptProcess
+
+START_S = 20.0
+
+
+class OwnBroker:
+    """A broker process on fixed ports, with its records in a folder.
+
+    Args:
+        folder: for data and log; made by pytest, removed by it.
+        nodes: how many.
+        options: further ones of `fastprod broker`.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 1, options: tuple[str, ...] = ()) -> None:
+        self._folder = folder
+        self._command = (
+            *(sys.executable, "-m", "fastprod", "broker", "--port", str(_free_ports(nodes))),
+            *("--nodes", str(nodes), "--data-dir", str(self.data_dir), *options),
+        )
+        self._process = self._start()
+
+    @property
+    def data_dir(self) -> Path:
+        return self._folder / "data"
+
+    def _start(self) -> KeptProcess:
+        process = KeptProcess("fastprod broker", self._command, self._folder / "broker.log")
+        found = process.wait_for_output(r"listening on ([^;\s]+);", START_S)
+        self.bootstrap_servers = found[1]
+        return process
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+    def restart(self) -> None:
+        """Start it again after a kill, or after a clean stop."""
+        self._process = self._start()
+
+    def stop(self) -> bool:
+        """SIGTERM; whether it ended by itself."""
+        return self._process.stop()
+
+    def __enter__(self) -> OwnBroker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.is_running:
+            self._process.stop()
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many neighbouring ports that nobody uses now."""
+    while True:
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = int(first.getsockname()[1])
+            for following in range(port + 1, port + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", following)))
+            return port

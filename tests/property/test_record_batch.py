@@ -1,0 +1,168 @@
+"""Batches of any records against the slow oracle: bytes, sizes, bounds, every codec."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastprod._core import codecs
+from fastprod._core.record_batch import BatchForTest, record_upper_bound_for_test
+from fastprod._core.record_reader import read_batches
+from oracle import record_batch as oracle
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+LEVELS = [0, -1, 0, 9, 3]
+POOL_BYTES = 4 << 20
+HEADER = 61
+LARGEST = 200_000
+
+# A timestamp is never negative (A.2), but later ones may be earlier.
+TIMESTAMPS = st.integers(1_699_999_999_900, 1_700_000_000_100) | st.integers(0, 2**63 - 1)
+OPTIONAL = st.none() | st.binary(max_size=70)
+HEADERS = st.lists(st.tuples(st.text(max_size=8), OPTIONAL), max_size=3).map(tuple)
+RECORDS = st.lists(
+    st.builds(oracle.Record, TIMESTAMPS, OPTIONAL, OPTIONAL, HEADERS), min_size=1, max_size=30
+)
+SLABS = st.lists(st.integers(1, 300), min_size=1, max_size=4)
+EPOCHS = st.integers(-1, 2**15 - 1)
+SEQUENCES = st.integers(-1, 2**31 - 1)
+
+
+@st.composite
+def large(draw: st.DrawFn) -> bytes | None:
+    """A pattern, repeated up to 200 kB."""
+    pattern = draw(OPTIONAL)
+    if not pattern:
+        return pattern
+    size = draw(st.integers(0, LARGEST) | st.sampled_from([4096 - 9, 32768 - 9, LARGEST]))
+    return (pattern * (size // len(pattern) + 1))[:size]
+
+
+LARGE_RECORDS = st.lists(
+    st.builds(oracle.Record, TIMESTAMPS, large(), large(), HEADERS), min_size=1, max_size=4
+)
+
+
+def append(batch: BatchForTest, record: oracle.Record) -> int:
+    headers = oracle.encode_headers(record.headers) if record.headers else None
+    return batch.append(record.timestamp, record.key, record.value, headers)
+
+
+def sealed(batch: BatchForTest, records: list[oracle.Record]) -> BatchForTest:
+    for record in records:
+        append(batch, record)
+    batch.seal()
+    return batch
+
+
+@settings(max_examples=300)
+@given(
+    records=RECORDS,
+    slab_bytes=SLABS,
+    transactional=st.booleans(),
+    producer_id=st.integers(-1, 2**63 - 1),
+    epoch=EPOCHS,
+    sequence=SEQUENCES,
+)
+def test_any_batch_has_the_oracles_bytes(
+    records: list[oracle.Record],
+    slab_bytes: list[int],
+    transactional: bool,
+    producer_id: int,
+    epoch: int,
+    sequence: int,
+) -> None:
+    """E.1 to E.3, wherever the slabs end."""
+    batch = sealed(BatchForTest(slab_bytes=slab_bytes), records)
+    written = batch.header(producer_id, epoch, sequence, transactional) + batch.body()
+    assert written == oracle.encode_batch(
+        records,
+        transactional=transactional,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    (read,) = read_batches(written)
+    assert [record[1:] for record in read.records()] == records
+
+
+@settings(max_examples=100)
+@given(records=LARGE_RECORDS)
+def test_large_records_have_the_oracles_bytes(records: list[oracle.Record]) -> None:
+    """0 to 200 kB, over slabs of both sizes."""
+    batch = sealed(BatchForTest(pool_bytes=POOL_BYTES), records)
+    assert batch.body() == oracle.encode_records(records)
+    (read,) = read_batches(batch.header() + batch.body())
+    assert [record[1:] for record in read.records()] == records
+
+
+@settings(max_examples=200)
+@given(
+    records=RECORDS | LARGE_RECORDS,
+    codec=st.integers(1, 4),
+    slab_bytes=st.just([]) | st.lists(st.integers(50, 5000), min_size=1, max_size=3),
+)
+def test_compressed_batches_hold_the_same_records(
+    records: list[oracle.Record], codec: int, slab_bytes: list[int]
+) -> None:
+    """E.1.2, E.6, and the checksum over both parts."""
+    batch = sealed(BatchForTest(codec, LEVELS[codec], slab_bytes, POOL_BYTES), records)
+    written = batch.header(4000, 7, 41) + batch.body()
+    plain = codecs.decompress_for_test(CODECS[codec], batch.body())
+    assert plain == oracle.encode_records(records)
+    (read,) = read_batches(written)
+    assert (read.codec, read.record_count) == (codec, len(records))
+    assert read.last_offset_delta == len(records) - 1
+    assert [record[1:] for record in read.records()] == records
+    counters = batch.counters
+    assert counters["wire_bytes"] == len(written) - HEADER
+    assert counters["record_bytes"] == len(plain)
+    held = sum(size for _, size in batch.slabs())
+    assert counters["free_bytes"] + held >= POOL_BYTES
+    assert all(0 < used <= size for used, size in batch.slabs())
+
+
+@given(records=RECORDS, slab_bytes=SLABS)
+def test_the_predicted_size_is_the_size(
+    records: list[oracle.Record], slab_bytes: list[int]
+) -> None:
+    """E.7.1, and E.7.2 without a codec; L 185 testEstimatedSizeInBytes."""
+    batch = BatchForTest(slab_bytes=slab_bytes)
+    total = 0
+    for index, record in enumerate(records):
+        size = append(batch, record)
+        assert size == len(oracle.encode_record(record, index, records[0].timestamp))
+        total += size
+        assert batch.counters["record_bytes"] == total
+    batch.seal()
+    assert len(batch.header() + batch.body()) == HEADER + total
+
+
+@given(
+    record=st.builds(oracle.Record, TIMESTAMPS, OPTIONAL | large(), OPTIONAL | large(), HEADERS),
+    base=st.integers(0, 2**63 - 1),
+    index=st.integers(0, 2**31 - 1),
+)
+def test_the_upper_bound_is_never_exceeded(record: oracle.Record, base: int, index: int) -> None:
+    """E.7.3: neither alone in a batch nor with the worst deltas."""
+    headers = oracle.encode_headers(record.headers)
+    bound = record_upper_bound_for_test(record.key, record.value, headers)
+    alone = sealed(BatchForTest(pool_bytes=POOL_BYTES), [record])
+    assert len(alone.header() + alone.body()) <= bound
+    assert HEADER + len(oracle.encode_record(record, index, base)) <= bound
+
+
+@given(records=RECORDS, codec=st.integers(0, 4), epochs=st.tuples(EPOCHS, EPOCHS))
+def test_sealed_bytes_stay_and_only_the_header_follows_the_producer_state(
+    records: list[oracle.Record], codec: int, epochs: tuple[int, int]
+) -> None:
+    """D.4.1, D.4.3: the combined checksum is the checksum."""
+    level = LEVELS[codec] if codec else None
+    batch = sealed(BatchForTest(codec, level, (), POOL_BYTES), records)
+    body = batch.body()
+    for epoch in epochs:
+        batch.seal()
+        header = batch.header(9, epoch, epoch)
+        assert batch.body() == body
+        assert header[51:53] == epoch.to_bytes(2, "big", signed=True)
+        assert int.from_bytes(header[17:21], "big") == oracle.crc32c(header[21:] + body)

@@ -1,0 +1,141 @@
+"""fastprod.spark: write, write_stream and progress."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import fastprod.spark
+from fastprod.broker.broker import Broker
+from fastprod.errors import ConfigError
+from readers import read_with_confluent
+
+PATIENCE_S = 60
+FIRST_FILE_S = int(time.time()) - 100
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One for all: workers keep their producers, and those of a broker that is gone look for it."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A new topic of two partitions."""
+    name = f"t-{uuid.uuid4().hex}"
+    broker.create_topic(name, 2)
+    return name
+
+
+def values(broker: Broker, topic: str) -> list[bytes | None]:
+    found = read_with_confluent(broker.bootstrap_servers, topic)
+    return [record.value for partition in sorted(found) for record in found[partition]]
+
+
+def test_a_write_returns_rows_bytes_offsets_and_seconds(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    rows = spark.sql("select 'key' key, 'value' value, int(id % 2) partition from range(10)")
+    result = fastprod.spark.write(
+        rows,
+        bootstrap_servers=broker.bootstrap_servers,
+        topic=topic,
+        kafka={"compression_type": "gzip", "linger.ms": 5, "enable.idempotence": True},
+        options={"header.origin": "test"},
+    )
+    assert (result.rows, result.bytes, result.retries, result.batches) == (10, 80, 0, 1)
+    assert result.offsets == {topic: {0: (0, 4), 1: (0, 4)}}
+    assert result.seconds > 0
+    assert len(values(broker, topic)) == 10
+
+
+def test_any_thread_may_write(spark: SparkSession, broker: Broker, topic: str) -> None:
+    results = []
+
+    def write() -> None:
+        rows = spark.sql("select 'v' value")
+        servers = broker.bootstrap_servers
+        results.append(fastprod.spark.write(rows, bootstrap_servers=servers, topic=topic))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert [result.rows for result in results] == [1]
+
+
+def test_what_is_wrong_is_refused_before_any_task(spark: SparkSession) -> None:
+    rows = spark.sql("select 'v' value")
+    with pytest.raises(ConfigError, match="must be one of at_least_once"):
+        fastprod.spark.write(rows, bootstrap_servers="b:1", topic="t", guarantee="exactly_once")
+    with pytest.raises(ConfigError, match=r"fastprod\.report\.path"):
+        fastprod.spark.write(
+            rows, bootstrap_servers="b:1", options={"fastprod.Report.path": "report"}
+        )
+    codec = "spark.sql.execution.arrow.compression.codec"
+    spark.conf.set(codec, "lz4")
+    try:
+        with pytest.raises(ConfigError, match="set it to none"):
+            fastprod.spark.write(rows, bootstrap_servers="b:1", topic="t")
+    finally:
+        spark.conf.unset(codec)
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_a_stream_is_written_in_every_output_mode_and_followed(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, mode: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, text in enumerate(["a\na\n", "b\n"]):
+        path = folder / f"{number}.txt"
+        path.write_text(text)
+        # Files are taken in the order of their times.
+        os.utime(path, (FIRST_FILE_S + number, FIRST_FILE_S + number))
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+    if mode != "append":
+        lines = lines.groupBy("value").count().selectExpr("concat(value, count) value")
+    query = fastprod.spark.write_stream(
+        lines,
+        bootstrap_servers=broker.bootstrap_servers,
+        topic=topic,
+        checkpoint=str(tmp_path / "checkpoint"),
+        output_mode=mode,
+        trigger={"availableNow": True},
+    )
+    assert query.awaitTermination(PATIENCE_S)
+    told = fastprod.spark.progress(query)
+    wanted = {"append": ["a", "a", "b"], "update": ["a2", "b1"], "complete": ["a2", "a2", "b1"]}
+    assert sorted((value or b"").decode() for value in values(broker, topic)) == wanted[mode]
+    assert (told.total.rows, told.total.batches, told.batch_id) == (len(wanted[mode]), 2, 1)
+    assert not told.is_active
+    spans = told.total.offsets[topic].values()
+    assert sum(last - first + 1 for first, last in spans) == told.total.rows
+    again = fastprod.spark.progress(query)
+    assert (again.total, again.rows_per_second) == (told.total, 0.0)
+
+
+def test_a_query_that_others_started_is_not_known(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.format("rate").load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        with pytest.raises(ConfigError, match="was not started by"):
+            fastprod.spark.progress(query)
+    finally:
+        query.stop()
+
+
+def test_an_output_mode_that_is_none_is_refused(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ConfigError, match="must be one of append, update, complete"):
+        fastprod.spark.write_stream(
+            stream, bootstrap_servers="b:1", checkpoint="/nosuch", output_mode="upsert"
+        )

@@ -1,0 +1,69 @@
+"""The example of the README: on Apache Kafka and on our broker, read back by other clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import kafka_admin
+from fastprod.broker.broker import Broker
+from fastprod.spark import example
+from fastprod.spark.web_log import WebLog
+from kafka_cluster import KafkaCluster
+from readers import read_with_confluent
+
+LINES = 4_000
+STREAM_S = 120
+TOPICS = ("example-requests", "example-per-minute")
+PARTITIONS = 3
+
+
+@pytest.fixture(params=["kafka", "fastprod"])
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Apache Kafka, then our broker, with the example's topics."""
+    if request.param == "fastprod":
+        with Broker(topics=dict.fromkeys(TOPICS, PARTITIONS)) as broker:
+            yield broker.bootstrap_servers
+        return
+    kafka: KafkaCluster = request.getfixturevalue("kafka")
+    for name in TOPICS:
+        kafka_admin.create_topic(kafka.bootstrap_servers, name, PARTITIONS, 1, {})
+    yield kafka.bootstrap_servers
+
+
+def by_spark(spark: SparkSession, servers: str, topic: str) -> list[tuple[bytes, bytes, int]]:
+    """Key, value and timestamp of each record, by the source of Spark's own connector."""
+    read = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+    rows = read.option("subscribe", topic).load().orderBy("partition", "offset")
+    return [
+        (bytes(row.key), bytes(row.value), row.ms)
+        for row in rows.select("key", "value", F.unix_millis("timestamp").alias("ms")).collect()
+    ]
+
+
+def test_the_example_writes_what_plain_python_computes(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    log = WebLog(LINES)
+    log.write(tmp_path / "logs")
+    for query in example.start(spark, tmp_path, servers, TOPICS):
+        try:
+            assert query.awaitTermination(STREAM_S), "the stream did not end"
+        finally:
+            query.stop()
+    for topic, differences in zip(
+        TOPICS, (log.event_differences, log.figure_differences), strict=True
+    ):
+        found = by_spark(spark, servers, topic)
+        assert differences((key, value) for key, value, _ in found) == ""
+        partitions = read_with_confluent(servers, topic)
+        foreign = [record for index in sorted(partitions) for record in partitions[index]]
+        assert [(each.key, each.value, each.timestamp_ms) for each in foreign] == found
+        assert len(partitions) == PARTITIONS
+        if topic == TOPICS[0]:
+            stamped = sorted((key.decode(), ms) for key, _, ms in found)
+            assert stamped == sorted((key, ms) for key, ms, _ in log.events())

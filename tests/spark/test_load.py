@@ -1,0 +1,279 @@
+"""`fastprod spark-load`: files of every format, both engines, failures, resumption, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from fastprod.broker.broker import Broker
+from fastprod.cli.command import fastprod
+from readers import ReadRecord, read_with_confluent
+
+PATIENCE_S = 30.0
+
+Load = Callable[..., Result]
+Records = Callable[[], list[ReadRecord]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One for all: workers keep their producers, and those of a broker that is gone look for it."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A new topic of two partitions."""
+    name = f"t-{uuid.uuid4().hex}"
+    broker.create_topic(name, 2)
+    return name
+
+
+@pytest.fixture
+def load(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> Load:
+    """`load(path, *options)` into the topic, in the session of this folder."""
+
+    def invoke(*arguments: str) -> Result:
+        state = ("--state-dir", str(tmp_path / "state"))
+        servers = ("--topic", topic, "-b", broker.bootstrap_servers)
+        result = CliRunner().invoke(fastprod, ["spark-load", *arguments, *servers, *state])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def records(broker: Broker, topic: str) -> Records:
+    """All records of the topic, by another client."""
+
+    def read() -> list[ReadRecord]:
+        found = read_with_confluent(broker.bootstrap_servers, topic)
+        return [record for partition in sorted(found) for record in found[partition]]
+
+    return read
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """A Parquet file of ten row groups with the columns id, name and x; 0 to 999."""
+    path = tmp_path / "a.parquet"
+    numbers = list(range(1000))
+    columns = {"id": numbers, "name": [f"n{n}" for n in numbers], "x": [n / 2 for n in numbers]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=100)
+    return str(path)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_columns_become_keys_values_headers_partitions_and_timestamps(
+    load: Load, records: Records, topic: str, tmp_path: Path, engine: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    columns = {"k": ["a", None], "v": [b"\xff", None], "p": [1, 0], "ms": [1_700_000_000_000, None]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    mapping = ("--key", "k", "--value", "v", "--partition-column", "p", "--timestamp-column", "ms")
+    headers = ("-H", "All=1", "--header-column", "Each=k", "-H", "All=2")
+    result = load(str(path), "--engine", engine, *mapping, *headers, "--summary", "-")
+    assert result.exit_code == 0, result.stderr
+    told = summary(result)
+    assert (told["engine"], told["rows"], told["bytes"]) == (engine, 2, 2)
+    assert told["offsets"] == {topic: {"0": [0, 0], "1": [0, 0]}}
+    null, whole = records()
+    assert (whole.partition, whole.timestamp_ms) == (1, 1_700_000_000_000)
+    assert (whole.key, whole.value, sorted(whole.headers)) == (
+        b"a",
+        b"\xff",
+        [("All", b"1"), ("All", b"2"), ("Each", b"a")],
+    )
+    assert (null.key, null.value, dict(null.headers)["Each"]) == (None, None, None)
+    assert null.timestamp_ms > whole.timestamp_ms
+
+
+FILES = {
+    "a.csv": b'k,v\n1,"x ""y"""\n2,z\n',
+    "a.tsv": b'k\tv\n1\t"x ""y"""\n2\tz\n',
+    "a.jsonl": b'{"k": 1, "v": "x \\"y\\"", "n": {"a": 1}}\n{"k": 2, "v": "z"}\n',
+}
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+@pytest.mark.parametrize("name", list(FILES))
+def test_both_engines_read_text_alike(
+    load: Load, records: Records, tmp_path: Path, name: str, engine: str
+) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    path = str(tmp_path / name)
+    result = load(path, "--engine", engine, "--key", "k", "--value", "v")
+    assert result.exit_code == 0, result.stderr
+    assert f"(engine {engine})" in result.stdout
+    assert sorted((each.key, each.value) for each in records()) == [
+        (b"1", b'x "y"'),
+        (b"2", b"z"),
+    ]
+
+
+def test_orc_is_read_by_spark(
+    load: Load, records: Records, spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "orc")
+    spark.sql("select 'k' key, 'v' value").coalesce(1).write.orc(path)
+    result = load(path)
+    assert result.exit_code == 0, result.stderr
+    assert [(each.key, each.value) for each in records()] == [(b"k", b"v")]
+
+
+def test_avro_without_its_package_is_told_with_the_package(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "a.avro").write_bytes(b"Obj\x01")
+    result = load(str(tmp_path / "a.avro"))
+    assert result.exit_code == 2
+    assert "--packages org.apache.spark:spark-avro_2.13" in result.stderr
+
+
+def test_sql_chooses_rows_and_makes_columns(load: Load, records: Records, table: str) -> None:
+    query = ("--select", "string(id) key, x * 2 as twice", "--where", "id % 500 = 1")
+    result = load(table, *query, "--value-format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert sorted((each.key, each.value) for each in records()) == [
+        (b"1", b'{"key":"1","twice":1.0}'),
+        (b"501", b'{"key":"501","twice":501.0}'),
+    ]
+
+
+def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -> None:
+    result = load(table, "--sql", "select string(count(*)) value from input")
+    assert result.exit_code == 0, result.stderr
+    assert [each.value for each in records()] == [b"1000"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--value", "nosuch"), "there is no column 'nosuch'; there are id, name, x"),
+        ((), "which column is the value? There are id, name, x"),
+        (("--select", "nosuch"), "`nosuch` cannot be resolved"),
+        (("--where", "id ="), "[PARSE_SYNTAX_ERROR]"),
+        (("--value", "name", "--schema", "name nosuchtype"), "NOSUCHTYPE"),
+        (("--select", "array(id) value"), "of type array<bigint>, which has no bytes"),
+        (("--conf", "spark.speculation=true", "--value", "name"), "spark.speculation = true"),
+        (("--sql", "select max(name) value from input", "--job-id", "j"), "(Aggregate)"),
+    ],
+)
+def test_what_is_wrong_takes_one_line_and_exit_code_2(
+    load: Load, records: Records, table: str, arguments: tuple[str, ...], told: str
+) -> None:
+    result = load(table, *arguments)
+    assert result.exit_code == 2, result.stderr
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert records() == []
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_a_row_that_is_refused_is_exit_code_1(load: Load, tmp_path: Path, engine: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("x\n" * 5 + "y" * 5000 + "\n")
+    limit = ("-X", "max.request.size=2000", "--progress", "none")
+    result = load(str(path), "--engine", engine, *limit, "--summary", str(tmp_path / "s"))
+    assert result.exit_code == 1
+    assert "more than max_request_size = 2,000" in result.stderr
+    assert "row 5 (from 0)" in result.stderr
+    assert result.stderr.count("\n") == 1
+    told = json.loads((tmp_path / "s").read_text())
+    assert (told["outcome"], told["rows"]) == ("failed", 0)
+    assert "max_request_size" in told["error"]
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_a_job_that_is_done_sends_nothing_again_but_new_files(
+    load: Load, records: Records, tmp_path: Path, engine: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n")
+    arguments = (str(folder), "--engine", engine, "--job-id", "daily", "--summary", "-")
+    assert summary(load(*arguments))["rows"] == 1
+    again = summary(load(*arguments))
+    assert (again["rows"], again["rows_of_earlier_runs"]) == (0, 1)
+    (folder / "b.txt").write_text("b\n")
+    assert summary(load(*arguments))["rows"] == 1
+    assert sorted(each.value or b"" for each in records()) == [b"a", b"b"]
+    (folder / "a.txt").write_text("a\nmore\n")
+    changed = load(*arguments)
+    assert changed.exit_code == 2
+    assert "a.txt has changed since this job began" in changed.stderr
+
+
+def test_after_a_failure_a_job_sends_what_is_not_marked(
+    load: Load, records: Records, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n")
+    (folder / "b.txt").write_text("b" * 5000 + "\n")
+    arguments = (str(folder), "--job-id", "j", "--summary", "-", "--progress", "none")
+    failed = load(*arguments, "-X", "max.request.size=2000")
+    assert failed.exit_code == 1
+    assert "run it again with --job-id j for the rest" in failed.stderr
+    wanted_marks = summary(failed)["rows"]
+    rest = summary(load(*arguments))
+    assert rest["outcome"] == "complete"
+    assert rest["rows"] + wanted_marks == 2
+    assert {each.value for each in records()} == {b"a", b"b" * 5000}
+
+
+def test_ctrl_c_ends_the_tasks_and_the_job_goes_on_later(
+    load: Load, records: Records, table: str, tmp_path: Path
+) -> None:
+    marks = tmp_path / "state" / "j" / "done"
+    arguments = (table, "--value", "name", "--partitions", "10", "--job-id", "j", "--summary", "-")
+
+    def press_ctrl_c() -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (marks.is_dir() and any(marks.iterdir())) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=press_ctrl_c)
+    thread.start()
+    interrupted = load(*arguments, "--max-mb-per-second", "0.001", "--progress", "json")
+    thread.join()
+    assert interrupted.exit_code == 130, interrupted.stderr
+    assert "interrupted: " in interrupted.stderr.splitlines()[-1]
+    assert "run it again with --job-id j" in interrupted.stderr
+    assert signal.getsignal(signal.SIGINT) is before
+    first = summary(interrupted)
+    assert 0 < first["rows"] < 1000
+    rest = summary(load(*arguments))
+    assert (rest["rows"], rest["rows_of_earlier_runs"]) == (1000 - first["rows"], first["rows"])
+    assert {each.value for each in records()} == {b"n%d" % number for number in range(1000)}
+
+
+def test_progress_as_json_tells_splits_and_bytes(load: Load, table: str) -> None:
+    limit = ("--max-mb-per-second", "0.01", "--partitions", "10")
+    result = load(table, "--value", "name", *limit, "--progress", "json")
+    assert result.exit_code == 0
+    told = [json.loads(line) for line in result.stderr.splitlines()]
+    assert told[-1]["input_bytes_total"] > 0
+    assert [each["tasks"] for each in told] == sorted(each["tasks"] for each in told)
+    assert {each["tasks_total"] for each in told} == {told[0]["tasks_total"]}

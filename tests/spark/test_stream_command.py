@@ -1,0 +1,140 @@
+"""`fastprod spark-stream`: a rate, a folder and a topic into a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from fastprod.broker.broker import Broker
+from fastprod.cli.command import fastprod
+from fastprod.producer import KafkaProducer
+from readers import ReadRecord, end_offsets, read_with_confluent
+
+PATIENCE_S = 60.0
+
+Stream = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One for all: workers keep their producers, and those of a broker that is gone look for it."""
+    with Broker(topics=["in"]) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A new topic of one partition."""
+    name = f"t-{uuid.uuid4().hex}"
+    broker.create_topic(name, 1)
+    return name
+
+
+@pytest.fixture
+def stream(spark: SparkSession, broker: Broker, topic: str) -> Stream:
+    """`stream(source, *options)` into the topic, in the session of this folder."""
+
+    def invoke(*arguments: str) -> Result:
+        servers = ("--topic", topic, "-b", broker.bootstrap_servers, "--progress", "none")
+        result = CliRunner().invoke(fastprod, ["spark-stream", *arguments, *servers])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+def records(broker: Broker, topic: str) -> list[ReadRecord]:
+    return read_with_confluent(broker.bootstrap_servers, topic)[0]
+
+
+def test_a_topic_goes_through_sql_into_another(stream: Stream, broker: Broker, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("in", b"a", b"k").result(PATIENCE_S)
+    query = ("--sql", "select key, concat(value, '!') value from input")
+    start = ("-O", "startingOffsets=earliest", "--trigger", "available-now")
+    result = stream("kafka:in", *query, *start, "--summary", "-")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert (told["outcome"], told["rows"], told["batch_id"]) == ("complete", 1, 0)
+    assert [(each.key, each.value) for each in records(broker, topic)] == [(b"k", b"a!")]
+
+
+def test_a_folder_goes_on_where_it_ended(
+    stream: Stream, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.jsonl").write_text('{"k": "a", "n": 1}\n')
+    checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now")
+    arguments = (str(folder), "--key", "k", "--value-format", "json", *checkpoint)
+    assert stream(*arguments).stdout == f"1 rows in 1 micro-batches to {topic}\n"
+    (folder / "2.jsonl").write_text('{"k": "b", "n": 2}\n')
+    assert stream(*arguments).stdout == f"1 rows in 1 micro-batches to {topic}\n"
+    assert [(each.key, each.value) for each in records(broker, topic)] == [
+        (b"a", b'{"k":"a","n":1}'),
+        (b"b", b'{"k":"b","n":2}'),
+    ]
+
+
+def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
+    stream: Stream, broker: Broker, topic: str
+) -> None:
+    def press_ctrl_c() -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not end_offsets(broker.bootstrap_servers, topic)[0]:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press_ctrl_c)
+    thread.start()
+    result = stream("rate:100", "--select", "string(value) value", "--summary", "-")
+    thread.join()
+    assert result.exit_code == 130, result.stderr
+    assert result.stderr.startswith("fastprod spark-stream: interrupted: ")
+    written = [int(each.value or b"") for each in records(broker, topic)]
+    assert sorted(written) == list(range(len(written)))
+    assert written
+    assert json.loads(result.stdout)["rows"] <= len(written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("rate", "--select", "nosuch"), "`nosuch` cannot be resolved"),
+        (("rate", "--value", "nosuch"), "there are timestamp, value"),
+        (
+            ("rate", "--sql", "select string(count(*)) value from input"),
+            "STREAMING_OUTPUT_MODE",
+        ),
+    ],
+)
+def test_what_is_wrong_takes_one_line_and_exit_code_2(
+    stream: Stream, arguments: tuple[str, ...], told: str
+) -> None:
+    result = stream(*arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_row_that_is_refused_ends_the_stream_with_exit_code_1(
+    stream: Stream, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("x" * 5000 + "\n")
+    limit = ("-X", "max.request.size=2000", "--trigger", "available-now")
+    result = stream(str(tmp_path), *limit)
+    assert result.exit_code == 1
+    assert "more than max_request_size = 2,000" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,174 @@
+"""CreateTopics and DeleteTopics (D4.3, D4.5, D4.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_world import BrokerWorld, batch_of, fetch_request
+from fastprod.broker import codes
+from fastprod.broker.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from fastprod.broker.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+
+def topic(name: str, **changes: Any) -> CreatableTopic:
+    words: dict[str, Any] = {
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [],
+    }
+    return CreatableTopic(name=name, **(words | changes))
+
+
+def create(world: BrokerWorld, *topics: CreatableTopic, **words: Any) -> list[Any]:
+    version, node_id = words.pop("version", 7), words.pop("node_id", 0)
+    message = CreateTopicsRequest(topics=list(topics), **words)
+    answer: list[Any] = world.ask("CreateTopics", version, message, node_id).topics
+    return answer
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_every_version_makes_topics_that_can_be_used_at_once(version: int) -> None:
+    """D4.5, B2.6."""
+    with BrokerWorld() as world:
+        (made,) = create(world, topic("t", num_partitions=3), version=version)
+        assert (made.name, made.error_code, made.error_message) == ("t", codes.NONE, None)
+        assert world.produce(batch_of(b"a"), partition=2).error_code == codes.NONE
+        if version >= 5:
+            assert (made.num_partitions, made.replication_factor) == (3, 1)
+            assert {each.name for each in made.configs} >= {"cleanup.policy", "retention.ms"}
+        if version >= 7:
+            found = world.state.topics.get("t")
+            assert found is not None
+            assert made.topic_id == found.id
+
+
+def test_each_topic_has_an_answer_of_its_own() -> None:
+    """D4.5"""
+    bad_config = [CreatableTopicConfig(name="no.such", value="1")]
+    bad_assignment = [CreatableReplicaAssignment(partition_index=0, broker_ids=[9])]
+    twice_assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=[0])] * 2
+    unset = {"num_partitions": -1, "replication_factor": -1}
+    with BrokerWorld(topics={"old": 1}, clamp_replication=False) as world:
+        found = create(
+            world,
+            topic("good"),
+            topic("old"),
+            topic("none", num_partitions=0),
+            topic("many", replication_factor=3),
+            topic("assigned", assignments=bad_assignment, **unset),
+            topic("assigned-twice", assignments=twice_assigned, **unset),
+            topic("configured", configs=bad_config),
+            topic("not legal"),
+            topic("twice"),
+            topic("twice"),
+        )
+        assert {each.name: each.error_code for each in found} == {
+            "good": codes.NONE,
+            "old": codes.TOPIC_ALREADY_EXISTS,
+            "none": codes.INVALID_PARTITIONS,
+            "many": codes.INVALID_REPLICATION_FACTOR,
+            "assigned": codes.INVALID_REPLICA_ASSIGNMENT,
+            "assigned-twice": codes.INVALID_REPLICA_ASSIGNMENT,
+            "configured": codes.INVALID_CONFIG,
+            "not legal": codes.INVALID_TOPIC_EXCEPTION,
+            "twice": codes.INVALID_REQUEST,
+        }
+        assert len(found) == 9
+        assert all(each.error_message for each in found if each.error_code)
+        assert [each.name for each in world.state.topics.all()] == ["good", "old"]
+
+
+def test_minus_1_takes_the_brokers_defaults() -> None:
+    """D4.5."""
+    with BrokerWorld(brokers=2, num_partitions=4, default_replication_factor=2) as world:
+        (made,) = create(world, topic("t", num_partitions=-1, replication_factor=-1))
+        assert (made.num_partitions, made.replication_factor) == (4, 2)
+
+
+def test_only_looking_makes_nothing() -> None:
+    """D4.5."""
+    with BrokerWorld(topics={"old": 1}) as world:
+        found = create(world, topic("t", num_partitions=5), topic("old"), validate_only=True)
+        assert [each.error_code for each in found] == [codes.NONE, codes.TOPIC_ALREADY_EXISTS]
+        assert (found[0].num_partitions, found[0].topic_id) == (5, bytes(16))
+        assert world.state.topics.get("t") is None
+
+
+def test_only_the_controller_makes_and_deletes() -> None:
+    """D4.5."""
+    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
+        assert create(world, topic("u"), node_id=1)[0].error_code == codes.NOT_CONTROLLER
+        message = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
+        answer = world.ask("DeleteTopics", 5, message, node_id=1)
+        assert answer.responses[0].error_code == codes.NOT_CONTROLLER
+        world.state.cluster.node_down(0, True)
+        assert create(world, topic("u"), node_id=1)[0].error_code == codes.NONE
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_every_version_deletes(version: int) -> None:
+    message = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name="t"), DeleteTopicState(name="u")],
+        topic_names=["t", "u"],
+        timeout_ms=1,
+    )
+    with BrokerWorld(topics={"t": 1}) as world:
+        answer = world.ask("DeleteTopics", version, message)
+        found = [(each.name, each.error_code) for each in answer.responses]
+        assert found == [("t", codes.NONE), ("u", codes.UNKNOWN_TOPIC_OR_PARTITION)]
+        assert world.state.topics.all() == []
+
+
+def test_a_topic_can_be_deleted_by_its_id() -> None:
+    with BrokerWorld(topics={"t": 1}) as world:
+        made = world.state.topics.get("t")
+        assert made is not None
+        both = DeleteTopicState(name="t", topic_id=made.id)
+        by_id = DeleteTopicState(name=None, topic_id=made.id)
+        found = []
+        for asked in (both, by_id, by_id):
+            message = DeleteTopicsRequest(topics=[asked], timeout_ms=1)
+            found.append(world.ask("DeleteTopics", 6, message).responses[0].error_code)
+        assert found == [codes.INVALID_REQUEST, codes.NONE, codes.UNKNOWN_TOPIC_ID]
+
+
+def test_a_waiting_fetch_ends_and_the_producer_is_forgotten() -> None:
+    """D4.3, C6.6"""
+
+    def batch(sequence: int) -> bytes:
+        return batch_of(b"a", producer_id=1, producer_epoch=0, base_sequence=sequence)
+
+    with BrokerWorld(topics={"t": 1}) as world:
+        assert world.produce(batch(0)).error_code == codes.NONE
+        waiting = world.post("Fetch", 12, fetch_request([("t", 0, 1)], max_wait_ms=3_600_000))
+        assert waiting.answer is None
+        message = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
+        world.ask("DeleteTopics", 5, message)
+        found = waiting.wait().responses[0].partitions[0].error_code
+        assert found == codes.UNKNOWN_TOPIC_OR_PARTITION
+        create(world, topic("t"))
+        # Known, it would be out of order.
+        assert world.produce(batch(7)).error_code == codes.NONE
+
+
+def test_a_request_makes_no_more_than_ten_thousand_topics() -> None:
+    """Each answer tells all settings of its topic."""
+    with BrokerWorld() as world:
+        found = create(world, *(topic(f"t{n}") for n in range(10_001)), validate_only=True)
+        assert {each.error_code for each in found} == {codes.POLICY_VIOLATION}
+        assert found[0].error_message == "10,001 topics in one request, over 10,000"
+
+
+def test_a_long_name_fits_into_no_answer_and_is_cut() -> None:
+    with BrokerWorld() as world:
+        (found,) = create(world, topic("\x01" * 32_000), topic("\x01" * 32_000))
+        assert found.error_code == codes.INVALID_REQUEST
+        assert len(found.error_message) == 1003

@@ -1,0 +1,149 @@
+"""Retention and fsync by the clock, and no turn of it for nothing (broker C4.5, C8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastprod.broker.clock import FakeClock
+from fastprod.broker.log.file_handle import FileHandle
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_upkeep import LogUpkeep
+from log_batches import TIME, batch, open_log
+
+CHECK_MS = 300_000
+SYNC_MS = 1000
+WAIT_S = 20.0
+
+
+class UpkeepWorld:
+    """An upkeep with its logs, and what it has done to each so far."""
+
+    def __init__(self, sync_interval_ms: int | None = None) -> None:
+        self.clock = FakeClock(TIME)
+        self.upkeep = LogUpkeep(self.clock, CHECK_MS, sync_interval_ms)
+        self.opened: list[Log] = []
+
+    def log(self, directory: Path | None = None, **settings: Any) -> Log:
+        log = open_log(directory, self.clock, **settings)
+        self.opened.append(log)
+        self.upkeep.watch(log)
+        return log
+
+    def await_sleep(self, until_ms: int | None) -> None:
+        """Wait until the upkeep sleeps up to that moment of the clock, which began with 0."""
+        deadline_ns = None if until_ms is None else until_ms * 1_000_000
+        clock = self.clock
+        with clock._changed:
+            assert clock._changed.wait_for(
+                lambda: [each.deadline_ns for each in clock._waiters] == [deadline_ns], WAIT_S
+            )
+
+    def close(self) -> None:
+        self.upkeep.close()
+        for log in self.opened:
+            log.close()
+
+
+@pytest.fixture
+def world() -> Iterator[UpkeepWorld]:
+    made = UpkeepWorld()
+    yield made
+    made.close()
+
+
+def test_a_log_that_stands_still_costs_no_thread(world: UpkeepWorld) -> None:
+    """G3: zero wake-ups."""
+    log = world.log()
+    assert not world.upkeep.has_thread
+    log.append(batch(), 0)
+    assert world.upkeep.has_thread
+
+
+def test_old_records_go_when_they_are_too_old_without_another_append(world: UpkeepWorld) -> None:
+    """C4.5: the check after the append finds nothing; the next comes when the segment is due."""
+    log = world.log(retention_ms=10 * CHECK_MS)
+    log.append(batch(2, timestamp=TIME), 0)
+    world.await_sleep(CHECK_MS)
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(10 * CHECK_MS + 1)
+    assert log.log_start_offset == 0
+    world.clock.advance(9 * CHECK_MS + 1)
+    world.await_sleep(None)
+    assert (log.log_start_offset, log.size_bytes) == (2, 0)
+
+
+def test_records_above_the_size_go_after_the_append(world: UpkeepWorld) -> None:
+    """C4.5"""
+    data = batch(2)
+    log = world.log(segment_bytes=len(data), retention_bytes=2 * len(data), retention_ms=-1)
+    for turn in (1, 2):
+        for _ in range(5):
+            log.append(data[:], 0)
+        assert log.size_bytes > 2 * len(data)
+        world.await_sleep(turn * CHECK_MS)
+        world.clock.advance(CHECK_MS)
+        world.await_sleep(None)
+        assert log.size_bytes == 2 * len(data)
+
+
+def test_a_log_that_was_there_before_is_looked_at_too(tmp_path: Path) -> None:
+    """C4.5: nobody has to append after a restart."""
+    first = open_log(tmp_path, FakeClock(TIME))
+    first.append(batch(3), 0)
+    first.close()
+    world = UpkeepWorld()
+    log = world.log(tmp_path, retention_ms=1)
+    world.await_sleep(CHECK_MS)
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(None)
+    assert log.log_start_offset == 3
+    world.close()
+
+
+def test_what_was_appended_last_is_synced_without_another_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8.1: sync="interval" promises it after the interval, not after the next append."""
+    world = UpkeepWorld(SYNC_MS)
+    log = world.log(tmp_path, retention_ms=-1)
+    synced: list[int] = []
+    sync = FileHandle.sync
+
+    def note(self: FileHandle) -> None:
+        sync(self)
+        synced.append(log.log_end_offset)
+
+    monkeypatch.setattr(FileHandle, "sync", note)
+    for turn in (1, 2):
+        log.append(batch(), 0)
+        assert turn not in synced
+        world.await_sleep(turn * SYNC_MS)
+        world.clock.advance(SYNC_MS)
+        world.await_sleep(CHECK_MS)
+        assert synced[-1] == turn
+    synced.clear()
+    world.clock.advance(CHECK_MS - 2 * SYNC_MS)
+    world.await_sleep(None)
+    assert synced == []
+    world.close()
+
+
+def test_a_closed_log_is_left_alone(world: UpkeepWorld, caplog: pytest.LogCaptureFixture) -> None:
+    log = world.log(retention_ms=1)
+    log.append(batch(), 0)
+    log.close()
+    world.await_sleep(CHECK_MS)
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(None)
+    assert caplog.records == []
+
+
+def test_after_the_end_nothing_is_started(world: UpkeepWorld) -> None:
+    log = world.log()
+    world.upkeep.close()
+    log.append(batch(), 0)
+    assert not world.upkeep.has_thread

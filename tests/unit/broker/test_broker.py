@@ -1,0 +1,302 @@
+"""Broker: the public face."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import child_python
+from broker_world import batch_of
+from fastprod import KafkaProducer
+from fastprod.broker import Broker
+from fastprod.broker.broker import BrokerTopicError, StoredRecord
+from fastprod.broker.clock import FakeClock
+from fastprod.errors import ConfigError, IllegalStateError
+
+TIMEOUT_S = 20.0
+
+
+def send(broker: Broker, *values: bytes, topic: str = "t", **words: Any) -> None:
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for value in values:
+            producer.send(topic, value, **words).result(TIMEOUT_S)
+
+
+def test_a_record_that_was_sent_is_stored() -> None:
+    with Broker(topics={"t": 2}) as broker:
+        send(broker, b"v", key=b"k", partition=1, timestamp_ms=5, headers=[("h", b"x")])
+        stored = StoredRecord(1, 0, 5, b"k", b"v", (("h", b"x"),))
+        assert broker.records("t") == broker.records("t", 1) == [stored]
+        assert broker.records("t", 0) == []
+        assert (broker.end_offset("t", 0), broker.end_offset("t", 1)) == (0, 1)
+        assert [each.version for each in broker.requests("Produce")] == [9]
+
+
+def test_records_and_requests_can_be_looked_at_after_the_end() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        send(broker, b"v")
+    assert [each.value for each in broker.records("t")] == [b"v"]
+    assert broker.requests("Produce")
+
+
+def test_topics_are_given_by_name_or_with_a_number_of_partitions() -> None:
+    with Broker(topics=["a", "b"], num_partitions=3) as broker:
+        assert broker.topic_names() == ["a", "b"]
+        assert broker.end_offset("a", 2) == 0
+    with Broker(topics={"a": 2}) as broker, pytest.raises(BrokerTopicError, match="0 to 1, not 2"):
+        broker.end_offset("a", 2)
+
+
+def test_topics_are_made_and_deleted() -> None:
+    with Broker() as broker:
+        broker.create_topic("t", 2, config={"retention.ms": "5"})
+        with pytest.raises(BrokerTopicError, match="already exists") as again:
+            broker.create_topic("t")
+        assert (again.value.code, again.value.topic) == (36, "t")
+        broker.delete_topic("t")
+        with pytest.raises(BrokerTopicError, match="no topic 't'"):
+            broker.delete_topic("t")
+        with pytest.raises(BrokerTopicError, match="there are none"):
+            broker.records("t")
+
+
+def test_several_nodes_share_topics_and_lead_them_in_turn() -> None:
+    with Broker(brokers=3, topics={"t": 3}) as broker:
+        assert len(broker.bootstrap_servers.split(",")) == 3
+        assert [broker.leader("t", each) for each in range(3)] == [0, 1, 2]
+        assert broker.controller_id == 0
+        for partition in range(3):
+            send(broker, b"%d" % partition, partition=partition)
+        asked = {each.node_id for each in broker.requests("Produce")}
+        assert asked == {0, 1, 2}
+        assert [each.value for each in broker.records("t")] == [b"0", b"1", b"2"]
+
+
+def test_a_producer_follows_a_leader_that_moves() -> None:
+    with (
+        Broker(brokers=2, topics={"t": 1}) as broker,
+        KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        producer.send("t", b"before").result(TIMEOUT_S)
+        assert broker.move_leader("t", 0, 1) == 1
+        producer.send("t", b"after").result(TIMEOUT_S)
+        assert [each.value for each in broker.records("t")] == [b"before", b"after"]
+        assert broker.requests("Produce")[-1].node_id == 1
+        with pytest.raises(ValueError, match="there are 0 to 1"):
+            broker.move_leader("t", 0, 2)
+
+
+def test_a_folder_keeps_records_over_restarts(tmp_path: Path) -> None:
+    with Broker(topics={"t": 1}, data_dir=tmp_path) as broker:
+        send(broker, b"first")
+        cluster_id = broker.cluster_id
+    with Broker(topics={"t": 5}, data_dir=tmp_path) as broker:
+        assert broker.cluster_id == cluster_id
+        send(broker, b"second")
+        assert [each.value for each in broker.records("t")] == [b"first", b"second"]
+        with pytest.raises(BrokerTopicError, match="partitions 0 to 0"):
+            broker.leader("t", 1)
+
+
+def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path), pytest.raises(ConfigError, match="another broker"):
+        Broker(data_dir=tmp_path).start()
+
+
+def test_a_broker_that_discards_answers_and_keeps_nothing() -> None:
+    with Broker(topics={"t": 1}, discard=True) as broker:
+        send(broker, b"a", b"b")
+        assert (broker.end_offset("t", 0), broker.records("t")) == (2, [])
+
+
+def test_old_records_go_when_the_test_wants_it() -> None:
+    """C4.5"""
+    clock = FakeClock()
+    broker = Broker(
+        topics={"t": 2},
+        clock=clock,
+        log_retention_ms=60_000,
+        log_message_timestamp_type="LogAppendTime",
+    )
+    with broker:
+        for partition in (0, 1):
+            send(broker, b"a", partition=partition)
+        clock.advance(60_000)
+        assert broker.run_retention_now() == 0
+        clock.advance(1)
+        assert broker.run_retention_now() == 2
+        send(broker, b"b", partition=1)
+        assert [(each.offset, each.value) for each in broker.records("t")] == [(1, b"b")]
+    with pytest.raises(IllegalStateError, match="stopped"):
+        broker.run_retention_now()
+
+
+def test_records_are_stamped_by_the_clock_it_was_given() -> None:
+    with Broker(
+        topics={"t": 1}, clock=FakeClock(1234), log_message_timestamp_type="LogAppendTime"
+    ) as broker:
+        send(broker, b"a")
+        assert broker.records("t")[0].timestamp == 1234
+
+
+def test_a_fixed_port_can_be_had_and_had_again_at_once() -> None:
+    with Broker() as first:
+        port = first.nodes[0].port
+        with pytest.raises(OSError, match=str(port)):
+            Broker(port=port).start()
+    with Broker(port=port) as second:
+        assert second.nodes[0].port == port
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"brokers": 0}, "brokers"),
+        ({"brokers": 101}, "brokers"),
+        ({"brokers": "1"}, "brokers"),
+        ({"port": 65_536}, "port"),
+        ({"port": 65_535, "brokers": 2}, "port"),
+        ({"topics": "t"}, "topics"),
+        ({"discard": True, "data_dir": "anywhere"}, "discard"),
+        ({"validation": "half"}, "validation"),
+        ({"max_versions": "0.9"}, "max_versions"),
+        ({"versions": {"Produce": 99}}, "versions"),
+        ({"num_partition": 3}, "num_partition"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Broker(**arguments)
+    assert refused.value.key == named
+
+
+@pytest.mark.parametrize("topics", [{"not legal": 1}, {"t": 0}, ["__consumer_offsets"]])
+def test_a_first_topic_that_cannot_be_stops_the_start(topics: Any) -> None:
+    broker = Broker(topics=topics)
+    with pytest.raises(ConfigError) as refused:
+        broker.start()
+    assert refused.value.key == "topics"
+
+
+def test_a_broker_is_started_once_and_stopped_as_often_as_you_like() -> None:
+    broker = Broker()
+    with pytest.raises(IllegalStateError, match="not started"):
+        _ = broker.bootstrap_servers
+    with broker.start() as entered:
+        assert entered is broker
+        address = (broker.nodes[0].host, broker.nodes[0].port)
+    broker.stop()
+    with pytest.raises(IllegalStateError, match="started before"):
+        broker.start()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, TIMEOUT_S)
+
+
+def test_a_broker_that_was_never_started_can_be_stopped() -> None:
+    Broker().stop()
+
+
+def test_the_name_is_exported_lazily_and_no_other() -> None:
+    import fastprod.broker  # noqa: PLC0415
+
+    assert fastprod.broker.Broker is Broker
+    with pytest.raises(AttributeError, match="no attribute 'Borker'"):
+        _ = fastprod.broker.Borker
+
+
+FORK = """
+import socket
+import forking
+from fastprod import KafkaProducer
+from fastprod.broker import Broker
+from fastprod.errors import IllegalStateError
+
+def ask(call):
+    try:
+        call()
+    except IllegalStateError as error:
+        return str(error)
+
+def in_child():
+    held = forking.sockets()
+    with Broker(topics={{"u": 1}}) as own:
+        with KafkaProducer(bootstrap_servers=own.bootstrap_servers) as producer:
+            producer.send("u", b"child").result(20)
+        values = [each.value.decode() for each in own.records("u")]
+    calls = (broker.stop, broker.start, lambda: broker.bootstrap_servers)
+    return [held, values, *map(ask, calls)]
+
+with Broker(topics={{"t": 1}}, data_dir={folder!r}) as broker:
+    address = (broker.nodes[0].host, broker.nodes[0].port)
+    with socket.create_connection(address):
+        child = forking.Child(in_child)
+        told = child.result()
+    # The parent's goes on.
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("t", b"parent").result(20)
+    values = [each.value.decode() for each in broker.records("t")]
+print(json.dumps({{"child": told, "parent": values}}))
+"""
+
+
+def test_a_forked_child_holds_nothing_of_its_parents_broker_and_is_told_so(tmp_path: Path) -> None:
+    """G4.16"""
+    finished = child_python.run_python("import json\n" + FORK.format(folder=str(tmp_path)))
+    assert finished.code == 0, finished.errors
+    held, values, *errors = finished.told["child"]
+    # The client's own socket, which the test left open.
+    assert len(held) == 1
+    assert values == ["child"]
+    assert all("make a Broker of its own" in each for each in errors)
+    assert finished.told["parent"] == ["parent"]
+
+
+LEFT_RUNNING = """
+from fastprod import KafkaProducer
+from fastprod.broker import Broker
+broker = Broker(topics={{"t": 1}}, data_dir={folder!r}).start()
+with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    producer.send("t", b"kept").result(20)
+"""
+
+
+def test_a_broker_that_nobody_stops_is_stopped_at_the_end(tmp_path: Path) -> None:
+    finished = child_python.run_python(LEFT_RUNNING.format(folder=str(tmp_path)))
+    assert (finished.code, finished.errors) == (0, "")
+    with Broker(data_dir=tmp_path) as broker:
+        assert [each.value for each in broker.records("t")] == [b"kept"]
+
+
+LIGHT = """
+import json, sys
+from fastprod.broker import Broker
+with Broker(topics={"t": 3}):
+    heavy = sorted({"numpy", "asyncio", "kio", "pyarrow", "ssl"} & set(sys.modules))
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(json.dumps({"heavy": heavy, "kib": int(lines["VmRSS"].split()[0])}))
+"""
+
+
+def test_a_bare_process_with_a_broker_is_light() -> None:
+    """G3: nothing heavy is imported, and it takes less than 30 MB."""
+    finished = child_python.run_python(LIGHT)
+    assert finished.code == 0, finished.errors
+    assert finished.told["heavy"] == []
+    assert finished.told["kib"] < 30_000
+
+
+def test_a_batch_with_a_wrong_checksum_can_be_let_in() -> None:
+    """D1.3"""
+    batch = bytearray(batch_of(b"a"))
+    batch[-1] ^= 1
+    for validation, code in (("full", 2), ("crc", 2), ("none", 0)):
+        with Broker(topics={"t": 1}, validation=validation) as broker:
+            partition = broker._partition("t", 0)
+            found = broker._running().replica_manager.append(
+                0, "t", 0, memoryview(bytearray(batch)), 1, 9
+            )
+            assert found.error == code
+            assert partition.log.log_end_offset == (1 if code == 0 else 0)

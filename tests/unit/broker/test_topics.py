@@ -1,0 +1,193 @@
+"""Topics: made, found, deleted, taken up again (D4)."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from fastprod.broker import codes
+from fastprod.broker.clock import FakeClock
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.log.log import Log
+from fastprod.broker.topic_config import TopicConfig
+from fastprod.broker.topics import (
+    MAX_PARTITION_COUNT,
+    SavedTopic,
+    TopicError,
+    Topics,
+    invalid_name_reason,
+)
+
+
+class World:
+    """Topics of three nodes, and what was written down last."""
+
+    def __init__(self, **config: Any) -> None:
+        self.saved: list[SavedTopic] = []
+        self.disk_is_full = False
+        self.clock = FakeClock()
+        self.topics = Topics(
+            BrokerConfig(**config), [0, 1, 2], self._open, self.clock.monotonic_ns, self._save
+        )
+
+    def _open(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
+        return Log(None, topic, partition, config.log_config(), self.clock)
+
+    def _save(self, topics: list[SavedTopic]) -> None:
+        if self.disk_is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.saved = topics
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a/b", "a b", "caf\u00e9", "a\n"])
+def test_an_illegal_name_is_refused(name: str) -> None:
+    """D1 INVALID_TOPIC_EXCEPTION-name."""
+    assert invalid_name_reason(name)
+    with pytest.raises(TopicError) as refused:
+        World().topics.create(name)
+    assert refused.value.code == codes.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 249, "...", "a.b_c-D9"])
+def test_a_legal_name_is_taken(name: str) -> None:
+    assert World().topics.create(name).name == name
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_names_of_internal_topics_are_reserved(name: str) -> None:
+    """E1"""
+    with pytest.raises(TopicError) as refused:
+        World().topics.create(name)
+    assert refused.value.code == codes.INVALID_TOPIC_EXCEPTION
+
+
+def test_leaders_are_spread_over_the_nodes_in_turn() -> None:
+    topic = World().topics.create("t", 5, 2)
+    assert [each.leader for each in topic.partitions] == [0, 1, 2, 0, 1]
+    assert [each.replicas for each in topic.partitions][:3] == [[0, 1], [1, 2], [2, 0]]
+    assert all(each.isr == each.replicas for each in topic.partitions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"partition_count": 0}, codes.INVALID_PARTITIONS),
+        ({"partition_count": -2}, codes.INVALID_PARTITIONS),
+        ({"partition_count": MAX_PARTITION_COUNT + 1}, codes.INVALID_PARTITIONS),
+        ({"replication_factor": 0}, codes.INVALID_REPLICATION_FACTOR),
+        ({"config": {"no.such": "1"}}, codes.INVALID_CONFIG),
+        ({"assignment": {1: [0]}}, codes.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignment": {0: []}}, codes.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignment": {0: [0, 0]}}, codes.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignment": {0: [9]}}, codes.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignment": {0: [1]}, "partition_count": 1}, codes.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_plan_that_cannot_be_has_kafkas_code(arguments: dict[str, Any], code: int) -> None:
+    """D4.5"""
+    world = World()
+    with pytest.raises(TopicError) as refused:
+        world.topics.create("t", **arguments)
+    assert refused.value.code == code
+    assert world.topics.all() == []
+
+
+def test_more_replicas_than_nodes_are_clamped_or_refused() -> None:
+    """D4.7"""
+    assert len(World().topics.create("t", 1, 5).partitions[0].replicas) == 3
+    with pytest.raises(TopicError) as refused:
+        World(clamp_replication=False).topics.create("t", 1, 5)
+    assert refused.value.code == codes.INVALID_REPLICATION_FACTOR
+
+
+def test_an_assignment_says_who_leads() -> None:
+    topic = World().topics.create("t", assignment={0: [2, 1], 1: [1]})
+    assert [(each.leader, each.replicas) for each in topic.partitions] == [(2, [2, 1]), (1, [1])]
+
+
+def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
+    """D4.3: made again it has another id."""
+    topics = World().topics
+    first = topics.create("t", 2)
+    assert topics.get("t") is first
+    assert topics.by_id(first.id) is first
+    assert topics.partition("t", 1) is first.partitions[1]
+    assert topics.partition("t", 2) is topics.partition("t", -1) is topics.partition("u", 0) is None
+    assert topics.delete("t") is first
+    assert all(each.is_deleted for each in first.partitions)
+    assert topics.get("t") is topics.by_id(first.id) is None
+    assert topics.create("t", 2).id != first.id
+
+
+def test_a_topic_is_made_once_and_deleted_once() -> None:
+    topics = World().topics
+    topics.create("t")
+    with pytest.raises(TopicError) as again:
+        topics.create("t")
+    assert again.value.code == codes.TOPIC_ALREADY_EXISTS
+    topics.delete("t")
+    with pytest.raises(TopicError) as gone:
+        topics.delete("t")
+    assert gone.value.code == codes.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_each_change_is_written_down() -> None:
+    world = World()
+    world.topics.create("b")
+    world.topics.create("a", 2, config={"retention.ms": "5"})
+    assert [(each.name, len(each.partitions)) for each in world.saved] == [("a", 2), ("b", 1)]
+    assert world.saved[0].config == {"retention.ms": "5"}
+    world.topics.delete("a")
+    assert [each.name for each in world.saved] == ["b"]
+
+
+def test_what_cannot_be_written_down_does_not_happen() -> None:
+    """Nobody writes to a topic that a restart would forget, or misses one that comes back."""
+    world = World()
+    kept = world.topics.create("kept")
+    world.disk_is_full = True
+    with pytest.raises(OSError, match="No space"):
+        world.topics.create("new")
+    with pytest.raises(OSError, match="No space"):
+        world.topics.delete("kept")
+    assert world.topics.all() == [kept]
+    assert not kept.partitions[0].is_deleted
+    world.disk_is_full = False
+    world.topics.create("new")
+    world.topics.delete("kept")
+    assert [each.name for each in world.saved] == ["new"]
+
+
+def test_a_topic_of_an_earlier_run_comes_back_with_higher_leader_epochs() -> None:
+    """C8.6"""
+    world = World()
+    before = world.topics.create("t", 3, config={"retention.ms": "5"})
+    before.partitions[1].move_leader(2)
+    world.topics.save()
+    later = World()
+    after = later.topics.restore(world.saved[0])
+    assert (after.id, after.config.overrides) == (before.id, before.config.overrides)
+    assert [each.leader_epoch for each in after.partitions] == [1, 2, 1]
+    assert after.partitions[1].leader == 2
+
+
+def test_a_partition_whose_nodes_are_gone_is_led_by_one_that_is_there() -> None:
+    world = World()
+    saved = SavedTopic("t", bytes(range(16)), {}, [])
+    from_more_nodes = saved._replace(partitions=[World().topics.create("u").saved().partitions[0]])
+    moved = from_more_nodes.partitions[0]._replace(replicas=[7])
+    topic = world.topics.restore(from_more_nodes._replace(partitions=[moved]))
+    assert topic.partitions[0].leader in (0, 1, 2)
+
+
+def test_partitions_of_all_topics_have_an_end() -> None:
+    """Any client can make some."""
+    world = World(max_partitions=5)
+    world.topics.create("a", 3)
+    with pytest.raises(TopicError, match="3 partitions more; there are 3, and max_partitions is 5"):
+        world.topics.create("b", 3)
+    world.topics.create("c", 2)
+    world.topics.delete("a")
+    world.topics.create("b", 3)

@@ -1,0 +1,98 @@
+"""ci/accept.py: steps with logs, what passed is not repeated, a failure is the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import accept
+import checkout
+
+COUNTING = "import pathlib; p = pathlib.Path('runs'); p.write_text(p.read_text() + 'x')"
+
+
+def step(name: str, code: str, limit_s: float = 20.0) -> accept.Step:
+    return accept.Step(name, f"runs {name}", (sys.executable, "-c", code), limit_s)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A checkout with one source file; the steps below count their runs in `runs`."""
+    (tmp_path / "fastprod").mkdir()
+    (tmp_path / "fastprod" / "a.py").write_text("A = 1\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "runs").write_text("")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def only_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counting file and the logs are no sources."""
+    monkeypatch.setattr(checkout, "files", lambda root: sorted((root / "fastprod").iterdir()))
+
+
+def test_a_passed_step_is_not_repeated_for_the_same_sources(root: Path) -> None:
+    chosen = [step("counting", COUNTING)]
+    assert accept.run_all(chosen, root) == 0
+    assert accept.run_all(chosen, root) == 0
+    assert (root / "runs").read_text() == "x"
+
+
+def test_other_sources_or_again_make_it_due(root: Path) -> None:
+    chosen = [step("counting", COUNTING)]
+    accept.run_all(chosen, root)
+    (root / "fastprod" / "a.py").write_text("A = 2\n")
+    accept.run_all(chosen, root)
+    accept.run_all(chosen, root, again=True)
+    assert (root / "runs").read_text() == "xxx"
+
+
+def test_a_failed_step_is_said_and_the_others_run(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [step("failing", "print('why'); raise SystemExit(3)"), step("counting", COUNTING)]
+    assert accept.run_all(chosen, root) == 1
+    said = capsys.readouterr().out
+    assert "why" in said
+    assert "failing              FAILED" in said
+    assert "exit code 3" in said
+    assert (root / "logs" / "accept-failing.log").read_text() == "why\n"
+    assert (root / "runs").read_text() == "x"
+    assert json.loads((root / "logs" / "accept.json").read_text())["failing"]["passed"] is False
+
+
+def test_a_failed_step_is_due_again(root: Path) -> None:
+    failing = COUNTING + "; raise SystemExit(1)"
+    accept.run_all([step("failing", failing)], root)
+    accept.run_all([step("failing", failing)], root)
+    assert (root / "runs").read_text() == "xx"
+
+
+def test_a_step_that_takes_too_long_is_ended(root: Path) -> None:
+    slow = step("slow", "import time; time.sleep(60)", limit_s=0.2)
+    assert accept.run(slow, root, root / "logs" / "slow.log") == "not done after 0 s"
+
+
+def test_a_step_whose_program_is_missing_fails(root: Path) -> None:
+    missing = accept.Step("peers", "rivals", ("bench/no-such-program",), 1.0)
+    assert accept.run_all([missing], root) == 1
+
+
+def test_every_step_has_a_name_of_its_own_and_its_files_exist() -> None:
+    every = accept.steps()
+    assert len({each.name for each in every}) == len(every)
+    for each in every:
+        paths = [part for part in each.command if part.startswith(("tests/", "bench/"))]
+        assert paths
+        assert all((checkout.ROOT / path).exists() for path in paths), each.name
+
+
+def test_the_list_names_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert accept.main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [each.name for each in accept.steps()]
+    with pytest.raises(SystemExit):
+        accept.main(["--only", "no-such-step"])

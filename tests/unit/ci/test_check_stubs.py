@@ -1,0 +1,48 @@
+"""ci/check_stubs.py finds a stub that lies; stubtest itself does the comparing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import check_stubs
+import checkout
+
+MODULE = "crc32c"
+
+
+def copy_of(root: Path, stub: str | None) -> Path:
+    """A checkout with one module of this one: source, compiled, and the given stub."""
+    core = root / "fastprod" / "_core"
+    core.mkdir(parents=True)
+    here = checkout.ROOT / "fastprod" / "_core"
+    for path in (here / "__init__.py", here / f"{MODULE}.pyx", *here.glob(f"{MODULE}.*.so")):
+        shutil.copy(path, core)
+    # A package of its own, so that it is found before the one that `make dev` has linked.
+    (root / "fastprod" / "__init__.py").write_text("")
+    shutil.copy(checkout.ROOT / "pyproject.toml", root)
+    if stub is not None:
+        (core / f"{MODULE}.pyi").write_text(stub)
+    return root
+
+
+def test_the_true_stub_passes(tmp_path: Path) -> None:
+    stub = (checkout.ROOT / "fastprod" / "_core" / f"{MODULE}.pyi").read_text()
+    assert check_stubs.check(copy_of(tmp_path, stub)) == []
+
+
+def test_a_name_that_the_module_does_not_have_is_found(tmp_path: Path) -> None:
+    true_stub = (checkout.ROOT / "fastprod" / "_core" / f"{MODULE}.pyi").read_text()
+    root = copy_of(tmp_path, true_stub + "\ndef invented(x: int) -> int: ...\n")
+    assert any("invented" in fault for fault in check_stubs.check(root))
+
+
+def test_a_module_without_a_stub_is_found(tmp_path: Path) -> None:
+    (fault,) = check_stubs.check(copy_of(tmp_path, None))
+    assert fault.startswith(f"fastprod._core.{MODULE}: no .pyi, but Python sees")
+
+
+def test_a_module_that_is_not_built_is_found(tmp_path: Path) -> None:
+    root = copy_of(tmp_path, "")
+    (root / "fastprod" / "_core" / "never_built.pyx").write_text("")
+    assert any("never_built" in f and "make dev" in f for f in check_stubs.check(root))

@@ -1,0 +1,76 @@
+"""Fixtures for the command line: a runner, and servers that are no Kafka."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fastprod.cli.command import fastprod
+
+PATIENCE_S = 10.0
+
+Run = Callable[..., Result]
+CannedServer = Callable[[bytes], str]
+
+
+@pytest.fixture
+def run() -> Run:
+    """`run("produce", "topic", "-", input=b"line")`; what a command does not catch is raised."""
+
+    def invoke(*args: str, input: bytes | None = None) -> Result:
+        result = CliRunner().invoke(fastprod, args, input=input)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of loopback where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def canned_server() -> Iterator[CannedServer]:
+    """`canned_server(b"HTTP/1.1 400")`: host:port where every request gets these bytes.
+
+    Each connection takes one request, answers and is closed.
+    """
+    servers: list[tuple[socket.socket, threading.Thread]] = []
+
+    def start(answer: bytes) -> str:
+        server = socket.create_server(("127.0.0.1", 0))
+        thread = threading.Thread(target=_serve, args=(server, answer), daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+    yield start
+    for server, thread in servers:
+        # Closing does not end an accept() that another thread is in; shutting down does on Linux,
+        # and a last connection does everywhere.
+        with socket.create_connection(server.getsockname()):
+            server.close()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def _serve(server: socket.socket, answer: bytes) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            connection.settimeout(PATIENCE_S)
+            if server.fileno() < 0 or not connection.recv(65_536):
+                continue
+            connection.sendall(answer)

@@ -1,0 +1,85 @@
+"""fastprod.cli.command: how commands are found, and how their failures are told."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fastprod.cli.command import CommandLine, fastprod
+from fastprod.cli.failure import RecordsFailed
+from fastprod.errors import KafkaError
+from fastprod.version import VERSION
+from unit.cli.conftest import Run
+
+COMMANDS = ["produce", "perf", "doctor", "demo"]
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"fastprod {VERSION}\n")
+
+
+def test_without_a_command_the_help_comes_and_exit_code_2(run: Run) -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    for name in COMMANDS:
+        assert f"  {name} " in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_tells_its_exit_codes(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    told = " ".join(result.stdout.split())
+    assert "Exit codes: 0 all went well; 1 records failed" in told
+    assert "3 the cluster or the topic cannot be reached" in told
+    assert "130 Ctrl-C" in told
+
+
+def test_a_wrong_command_takes_one_line(run: Run) -> None:
+    result = run("bogus")
+    assert result.exit_code == 2
+    assert result.stderr == "fastprod: No such command 'bogus'. (fastprod --help tells more)\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "told"),
+    [
+        (RecordsFailed("3 of\n4"), 1, "fastprod broken: 3 of 4\n"),
+        (KafkaError("no luck"), 1, "fastprod: no luck\n"),
+        (KeyboardInterrupt(), 130, "fastprod: interrupted\n"),
+        (click.UsageError("no"), 2, "fastprod broken: no (fastprod broken --help tells more)\n"),
+        (click.FileError("f", "gone"), 1, "fastprod: Could not open file 'f': gone\n"),
+    ],
+)
+def test_what_a_command_raises_becomes_a_line_and_an_exit_code(
+    raised: BaseException, code: int, told: str
+) -> None:
+    group = CommandLine("fastprod")
+
+    @group.command()
+    def broken() -> None:
+        if isinstance(raised, RecordsFailed):
+            # Where a failure comes from it learns when it is made.
+            raise RecordsFailed(raised.message)
+        raise raised
+
+    result = CliRunner().invoke(group, ["broken"])
+    assert (result.exit_code, result.stderr, result.stdout) == (code, told, "")
+
+
+def test_a_bug_is_not_swallowed() -> None:
+    group = CommandLine("fastprod")
+
+    @group.command()
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    assert isinstance(CliRunner().invoke(group, ["broken"]).exception, ZeroDivisionError)
+
+
+def test_without_standalone_mode_click_does_it_all() -> None:
+    with pytest.raises(click.UsageError):
+        fastprod.main(["bogus"], standalone_mode=False)

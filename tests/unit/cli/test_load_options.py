@@ -1,0 +1,57 @@
+"""fastprod.cli.load_options: headers, reader options, summaries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from fastprod.cli.load_options import (
+    header_column_option,
+    header_option,
+    need,
+    reader_pairs,
+    write_summary,
+)
+
+
+def test_a_header_is_name_and_value() -> None:
+    assert header_option("a=b=c") == ("a", b"b=c")
+    assert header_option("a=") == ("a", b"")
+    assert header_column_option("a=b") == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["a", "=b", "\udcff=x"])
+def test_a_header_without_a_name_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        header_option(text)
+
+
+def test_a_header_column_needs_a_column() -> None:
+    with pytest.raises(click.BadParameter, match="names no column"):
+        header_column_option("a=")
+
+
+def test_a_reader_option_keeps_its_white_space() -> None:
+    assert reader_pairs(["sep= ", "quote="]) == {"sep": " ", "quote": ""}
+    with pytest.raises(click.UsageError, match="--option"):
+        reader_pairs(["sep"])
+
+
+def test_what_is_installed_is_not_asked_for() -> None:
+    need("pyarrow")
+
+
+def test_a_summary_goes_where_it_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_summary(None, {"rows": 1})
+    assert capsys.readouterr().out == ""
+    write_summary("-", {"rows": 1})
+    assert json.loads(capsys.readouterr().out) == {"rows": 1}
+    write_summary(str(tmp_path / "s"), {"rows": 2})
+    assert json.loads((tmp_path / "s").read_text()) == {"rows": 2}
+    with pytest.raises(click.UsageError, match="cannot write"):
+        write_summary(str(tmp_path), {})

@@ -1,0 +1,55 @@
+"""fastprod.cli.spark_failure: Java's stack traces as one line."""
+
+from __future__ import annotations
+
+import click
+
+from fastprod.cli.failure import RecordsFailed
+from fastprod.cli.spark_failure import root_cause, spark_failure
+
+WORKER = """An error occurred while calling o94.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed
+org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "data_source.py", line 85, in write
+    return task_writer.run(self._plan)
+           ^^^^^^^^^^^^^^^
+fastprod.spark.row_error.RowError: too large [row 5 (from 0)]
+
+\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
+Caused by: java.lang.RuntimeException: other
+"""
+
+
+class AnalysisException(Exception):
+    """As PySpark's, by its name."""
+
+
+def test_what_a_worker_raised_is_told_without_where() -> None:
+    failure = spark_failure(RuntimeError(WORKER))
+    assert isinstance(failure, RecordsFailed)
+    assert failure.message == "too large [row 5 (from 0)]"
+
+
+def test_what_java_raised_is_told_by_its_first_line() -> None:
+    assert root_cause(
+        "An error occurred while calling o1.x.\n: java.io.IOException: full\n\tat x"
+    ) == ("java.io.IOException: full")
+
+
+def test_a_query_that_spark_refuses_is_a_wrong_command() -> None:
+    error = AnalysisException("[UNRESOLVED] `x` cannot be resolved; line 1 pos 7;\n'Project ['x]\n")
+    failure = spark_failure(error)
+    assert isinstance(failure, click.UsageError)
+    assert failure.message == "[UNRESOLVED] `x` cannot be resolved; line 1 pos 7"
+
+
+def test_a_source_that_is_missing_comes_with_its_package() -> None:
+    failure = spark_failure(AnalysisException("Failed to find data source: avro. Deploy it."))
+    assert "--packages org.apache.spark:spark-avro_2.13" in failure.message
+    connector = spark_failure(AnalysisException("Failed to find data source: kafka. Deploy it."))
+    assert "spark-sql-kafka-0-10_2.13" in connector.message
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(spark_failure(RuntimeError("x" * 10_000)).message) < 2_000

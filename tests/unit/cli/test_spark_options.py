@@ -1,0 +1,21 @@
+"""fastprod.cli.spark_options: settings of a session."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from fastprod.cli.spark_options import session_settings
+
+
+def test_settings_packages_and_jars_are_sparks_settings() -> None:
+    given = {"conf": ("a.b=c=d",), "packages": "g:n:1", "jars": None}
+    assert session_settings(given) == {"a.b": "c=d", "spark.jars.packages": "g:n:1"}
+    assert session_settings({"conf": (), "packages": None, "jars": "x.jar"}) == {
+        "spark.jars": "x.jar"
+    }
+
+
+def test_a_setting_without_a_value_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="--conf: value 1"):
+        session_settings({"conf": ("a",), "packages": None, "jars": None})

@@ -1,0 +1,68 @@
+"""fastprod.spark.input_files: what paths stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastprod.spark.input_files import (
+    InputError,
+    compression_of,
+    find_files,
+    format_of,
+    is_local,
+)
+
+
+def test_a_folder_stands_for_all_files_below_it_but_marks_and_hidden_ones(tmp_path: Path) -> None:
+    for name in ("b.csv", "day=1/a.csv", "_SUCCESS", ".hidden.csv", "_temporary/c.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    found = find_files([str(tmp_path)])
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in found] == [
+        "b.csv",
+        "day=1/a.csv",
+    ]
+    assert {(file.root, file.size_bytes) for file in found} == {(str(tmp_path), 1)}
+
+
+def test_a_file_that_several_arguments_name_is_found_once(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv", "c[1].csv"):
+        (tmp_path / name).write_text("x")
+    names = [str(tmp_path / "a.csv"), str(tmp_path / "?.csv"), f"file://{tmp_path}/c[1].csv"]
+    found = [Path(file.path).name for file in find_files(names)]
+    assert found == ["a.csv", "b.csv", "c[1].csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("nosuch.csv", "no such file"), ("*.csv", "no files"), (".", "no files")]
+)
+def test_a_path_that_has_nothing_is_named(tmp_path: Path, name: str, told: str) -> None:
+    with pytest.raises(InputError, match=told) as caught:
+        find_files([str(tmp_path / name)])
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_names_tell_format_and_compression() -> None:
+    assert format_of(["a.parquet", "b.PQ"]) == "parquet"
+    assert format_of(["a.tsv", "b.csv.gz"]) == "csv"
+    assert format_of(["a.ndjson.zst"]) == "json"
+    assert [compression_of(name) for name in ("a.gz", "a.BZ2", "a.csv")] == ["gzip", "bz2", None]
+
+
+def test_names_that_tell_no_format_or_several_are_refused() -> None:
+    with pytest.raises(InputError, match=r"a\.dat: .*--format, one of parquet, csv"):
+        format_of(["a.dat"])
+    with pytest.raises(InputError, match=r"csv \(a\.csv\) and json \(b\.json\)"):
+        format_of(["a.csv", "b.json"])
+
+
+def test_a_scheme_makes_a_path_remote() -> None:
+    assert [is_local(each) for each in ("a/b", "file:///a", "s3a://b/c", "hdfs:/a")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

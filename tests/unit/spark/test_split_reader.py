@@ -1,0 +1,173 @@
+"""fastprod.spark.split_reader: every row of a file in exactly one split, whatever the cuts."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastprod.spark.column_mapping import ColumnMapping
+from fastprod.spark.file_splits import split_file
+from fastprod.spark.input_files import InputError, NeedsSpark, find_files
+from fastprod.spark.reader_options import ReaderOptions
+from fastprod.spark.split_reader import SplitReader, check_types, columns_of
+
+SEPARATE_LINES = ReaderOptions()
+
+
+def read(
+    path: Path,
+    kind: str,
+    mapping: ColumnMapping,
+    split_bytes: int = 1 << 20,
+    options: ReaderOptions = SEPARATE_LINES,
+) -> list[dict[str, Any]]:
+    file = find_files([str(path)])[0]
+    types = columns_of(file, kind, options)
+    reader = SplitReader(kind, mapping.resolved(list(types)), options, types)
+    check_types(reader.mapping, types)
+    return [
+        row
+        for split in split_file(file, kind, split_bytes, by_lines=not options.is_multiline)
+        for batch in reader.batches(split)
+        for row in batch.to_pylist()
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+LINES = st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=12)
+
+
+@given(LINES, st.integers(1, 40), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_lines_of_text_are_rows_wherever_the_file_is_cut(
+    folder: Path, lines: list[bytes], split_bytes: int, ends_with_newline: bool
+) -> None:
+    data = b"\n".join(lines) + b"\n" * (ends_with_newline and bool(lines))
+    path = folder / "a.txt"
+    path.write_bytes(data)
+    wanted = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not wanted[-1]:
+        wanted.pop()
+    wanted = [line.removesuffix(b"\r") for line in wanted]
+    found = [row["value"] for row in read(path, "text", ColumnMapping(), split_bytes)]
+    assert found == wanted
+
+
+FIELDS = st.text("ab,\"' \u00e4", max_size=6)
+
+
+@given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=10), st.integers(1, 60))
+@settings(max_examples=80, deadline=None)
+def test_rows_of_csv_are_those_that_pythons_reader_finds(
+    folder: Path, rows: list[tuple[str, str]], split_bytes: int
+) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows([("first", "second"), *rows])
+    path = folder / "a.csv"
+    path.write_bytes(text.getvalue().encode())
+    mapping = ColumnMapping(value="second", key="first")
+    found = read(path, "csv", mapping, split_bytes)
+    assert [(row["key"].decode(), row["value"].decode()) for row in found] == rows
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=5)), min_size=1), st.integers(1, 60))
+@settings(max_examples=50, deadline=None)
+def test_lines_of_json_are_rows_wherever_the_file_is_cut(
+    folder: Path, rows: list[tuple[int, str]], split_bytes: int
+) -> None:
+    path = folder / "a.jsonl"
+    lines = [json.dumps({"n": number, "t": text, "more": {"x": 1}}) for number, text in rows]
+    path.write_text("\n".join(lines))
+    found = read(path, "json", ColumnMapping(value="t", key="n"), split_bytes)
+    assert [(row["key"], row["value"]) for row in found] == [(str(n), text) for n, text in rows]
+
+
+def test_row_groups_have_typed_columns_and_header_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table(
+        {
+            "v": pyarrow.array([b"a", None, b"c"]),
+            "p": [0, None, 1],
+            "ms": [1, 2, None],
+            "flag": [True, None, False],
+        }
+    )
+    pyarrow.parquet.write_table(table, path, row_group_size=2)
+    mapping = ColumnMapping("v", "p", "p", "ms", (), (("H", "flag"),))
+    rows = read(path, "parquet", mapping, 1)
+    assert [row["value"] for row in rows] == [b"a", None, b"c"]
+    assert [row["key"] for row in rows] == ["0", None, "1"]
+    assert [row["partition"] for row in rows] == [0, None, 1]
+    assert [row["header.0"] for row in rows] == ["true", None, "false"]
+    assert [row["timestamp"] and row["timestamp"].microsecond for row in rows] == [1000, 2000, None]
+
+
+def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n1,\n2,""\n')
+    assert [row["value"] for row in read(path, "csv", ColumnMapping(value="b"))] == [None, b""]
+
+
+def test_a_quoted_line_end_is_part_of_a_field_if_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n1,"x\ny"\n2,z\n')
+    options = ReaderOptions(is_multiline=True)
+    rows = read(path, "csv", ColumnMapping(value="b"), 1, options)
+    assert [row["value"] for row in rows] == [b"x\ny", b"z"]
+
+
+def test_packed_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a;b\n1;x\n"))
+    options = ReaderOptions(separator=";")
+    assert read(path, "csv", ColumnMapping(value="b"), options=options) == [{"value": b"x"}]
+
+
+def test_what_looks_like_a_time_in_json_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t": "2026-01-01T00:00:00"}\n')
+    assert read(path, "json", ColumnMapping()) == [{"value": "2026-01-01T00:00:00"}]
+
+
+def test_a_file_without_the_column_is_named_with_those_it_has(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.csv").write_text("a,c\n1,2\n")
+    _, second = find_files([str(tmp_path)])
+    reader = SplitReader("csv", ColumnMapping(value="b", key=""))
+    with pytest.raises(InputError, match=r"b\.csv.*no column 'b'; there are a, c"):
+        list(reader.batches(split_file(second, "csv")[0]))
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"v": "x"}\n{"v": \n')
+    file = find_files([str(tmp_path)])[0]
+    reader = SplitReader(
+        "json", ColumnMapping(value="v", key=""), json_types={"v": pyarrow.string()}
+    )
+    with pytest.raises(InputError, match=r"a\.jsonl.* cannot be read as json"):
+        list(reader.batches(split_file(file, "json")[0]))
+
+
+def test_columns_whose_text_is_sparks_alone_are_refused() -> None:
+    types = {"v": pyarrow.float64(), "s": pyarrow.string()}
+    with pytest.raises(NeedsSpark, match="column 'v' is of type double"):
+        check_types(ColumnMapping(value="v", key=""), types)
+    with pytest.raises(NeedsSpark, match="--partition-column"):
+        check_types(ColumnMapping(value="s", key="", partition="s"), types)
+    with pytest.raises(NeedsSpark, match="--timestamp-column"):
+        check_types(ColumnMapping(value="s", key="", timestamp="s"), types)

@@ -1,0 +1,18 @@
+"""fastprod.spark.write_result: figures of commits, added up."""
+
+from __future__ import annotations
+
+from fastprod.spark.write_result import WriteResult, added_up
+
+
+def test_figures_are_added_and_offsets_widened() -> None:
+    one = WriteResult(2, 20, {"t": {0: (5, 6)}}, 1, 0.5, 30, 7).as_json()
+    two = WriteResult(3, 30, {"t": {0: (1, 2), 1: (0, 0)}, "u": {0: (9, 9)}}, 0, 0.5).as_json()
+    total = added_up([{**each, "retried_rows": each["retries"]} for each in (one, two)])
+    offsets = {"t": {0: (1, 6), 1: (0, 0)}, "u": {0: (9, 9)}}
+    assert total == WriteResult(5, 50, offsets, 1, 1.0, 30, 7, batches=2)
+
+
+def test_nothing_is_nothing() -> None:
+    assert added_up([]) == WriteResult()
+    assert WriteResult().as_json()["offsets"] == {}

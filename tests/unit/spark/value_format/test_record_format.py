@@ -1,0 +1,127 @@
+"""Which columns become a record's value and key."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow
+import pytest
+from pyspark.sql.types import (
+    BinaryType,
+    DayTimeIntervalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from fastprod.spark.value_format.column_types import FormatError
+from fastprod.spark.value_format.record_format import record_format
+
+SCHEMA = StructType(
+    [
+        StructField("id", LongType()),
+        StructField("topic", StringType()),
+        StructField("name", StringType()),
+        StructField("timestamp", LongType()),
+        StructField("value", BinaryType()),
+        StructField("trace", StringType()),
+    ]
+)
+BATCH = pyarrow.RecordBatch.from_pydict(
+    {"id": [7], "topic": ["t"], "name": ["n"], "timestamp": [1], "value": [b"v"], "trace": ["x"]}
+)
+
+
+def encoded(headers: tuple[tuple[str, str], ...] = (), **options: str) -> dict[str, object]:
+    """The row that comes out; the plan has been pickled on the way."""
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    made = pickle.loads(pickle.dumps(record_format(SCHEMA, named, headers)))
+    (batch,) = made.batches(iter([BATCH]))
+    assert batch.schema.names == made.schema.fieldNames()
+    row: dict[str, object] = batch.to_pylist()[0]
+    return row
+
+
+def test_without_options_nothing_changes() -> None:
+    assert encoded() == BATCH.to_pylist()[0]
+
+
+def test_a_star_is_every_column_that_is_no_part_of_a_record() -> None:
+    assert encoded(value__format="json") == {
+        "topic": "t",
+        "timestamp": 1,
+        "value": b'{"id":7,"name":"n","value":"dg==","trace":"x"}',
+    }
+
+
+def test_a_topic_that_nobody_looks_at_is_a_column_like_others() -> None:
+    row = encoded(value__format="json", topic="other", value__columns="*")
+    assert row["value"] == b'{"id":7,"topic":"t","name":"n","value":"dg==","trace":"x"}'
+
+
+def test_columns_are_encoded_in_the_order_they_are_named_in() -> None:
+    row = encoded(value__format="JSON", value__columns=" timestamp, id", topic="t")
+    assert row == {"topic": "t", "timestamp": 1, "value": b'{"timestamp":1,"id":7}'}
+
+
+def test_keys_have_the_format_of_values_or_their_own() -> None:
+    row = encoded(value__format="json", value__columns="name", key__columns="id")
+    assert (row["value"], row["key"]) == (b'{"name":"n"}', b'{"id":7}')
+    row = encoded(value__format="json", key__columns="name", key__format="raw")
+    assert row["key"] == "n"
+
+
+def test_a_header_column_is_kept_and_encoded() -> None:
+    row = encoded((("h", "trace"),), value__format="json", value__columns="trace")
+    assert (row["value"], row["trace"]) == (b'{"trace":"x"}', "x")
+
+
+def test_raw_takes_one_column_as_it_is() -> None:
+    assert encoded(value__columns="name")["value"] == "n"
+    assert encoded(value__format="raw")["value"] == b"v"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"value.format": "xml"}, "must be one of json, avro, protobuf, raw"),
+        ({"key.columns": "id", "key.format": "protobuf"}, "must be one of json, avro, raw"),
+        ({"value.format": "json", "key.format": "raw"}, "key.format needs key.columns"),
+        ({"value.format": "json", "value.columns": "nmae"}, "did you mean name"),
+        ({"value.format": "json", "value.columns": "qqq"}, "there are id, topic"),
+        ({"value.format": "json", "value.columns": "id,id"}, "'id' twice"),
+        ({"value.format": "raw", "value.columns": "id"}, "'id' is of type bigint"),
+        ({"value.format": "raw", "value.columns": "name,value"}, "takes one column, not 2"),
+        ({"json.timezone": "UTC"}, "says nothing without value.format"),
+        ({"value.format": "json", "json.timezone": "Mars"}, "there is no time zone 'Mars'"),
+        ({"value.format": "json", "json.ignorenullfields": "yes"}, "must be true or false"),
+        ({"value.format": "json", "json.dateformat": "EEE"}, "json.dateFormat = 'EEE'"),
+        ({"value.format": "json", "schema.registry.url": "x"}, "needs value.format=avro or"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(FormatError, match=reason):
+        record_format(SCHEMA, options)
+
+
+def test_types_without_a_form_are_refused_by_name_at_any_depth() -> None:
+    inner = StructType([StructField("v", VariantType())])
+    with pytest.raises(FormatError, match=r"column 's\.v' is of type variant, which value\.format"):
+        record_format(StructType([StructField("s", inner)]), {"value.format": "json"})
+    schema = StructType([StructField("i", DayTimeIntervalType())])
+    with pytest.raises(FormatError, match="column 'i' is of type interval day to second"):
+        record_format(schema, {"value.format": "json"})
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    doubled = StructType([StructField("a", LongType()), StructField("a", LongType())])
+    with pytest.raises(FormatError, match="'a' twice"):
+        record_format(doubled, {"value.format": "json"})
+
+
+def test_only_columns_of_a_record_leave_nothing_to_encode() -> None:
+    schema = StructType([StructField("key", LongType()), StructField("topic", StringType())])
+    with pytest.raises(FormatError, match="finds no column but those of a record"):
+        record_format(schema, {"value.format": "json"})

@@ -1,0 +1,69 @@
+"""What a producer knows of topics, as users see it (contract A.5, H.3): against a peer."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprod import PartitionInfo
+from fastprod.api_versions import METADATA
+from fastprod.errors import ProducerClosedError, TopicAuthorizationError
+from peer.scripted_peer import Peer
+from peer_fixtures import PeerClusterFactory
+from quick_producer import WAIT_S, quick_producer
+
+TOPIC_AUTHORIZATION_FAILED = 29
+REBOOTSTRAP_REQUIRED = 129
+IDLE_MS = 60
+
+
+def test_partitions_for_names_leaders_and_raises_errors(
+    new_peer_cluster: PeerClusterFactory,
+) -> None:
+    """A.5.1."""
+    cluster = new_peer_cluster(nodes=2, topics={"t": 3, "secret": 1})
+    cluster.set_topic_error("secret", TOPIC_AUTHORIZATION_FAILED)
+    producer = quick_producer(cluster)
+    with producer:
+        found = producer.partitions_for("t")
+        assert all(isinstance(each, PartitionInfo) for each in found)
+        assert [(each.topic, each.partition) for each in found] == [("t", n) for n in range(3)]
+        for each in found:
+            assert each.leader is not None
+            node = cluster.leader_node("t", each.partition)
+            assert (each.leader.id, each.leader.port) == (node.node_id, node.port)
+            assert each.leader in each.replicas
+            assert each.leader in each.in_sync_replicas
+            assert each.offline_replicas == ()
+        with pytest.raises(TopicAuthorizationError):
+            producer.partitions_for("secret")
+        with pytest.raises(TypeError):
+            producer.partitions_for(None)  # type: ignore[arg-type]
+    with pytest.raises(ProducerClosedError):
+        producer.partitions_for("t")
+
+
+def test_an_idle_topic_leaves_metadata_and_the_next_record_brings_it_back(peer: Peer) -> None:
+    """L 87 testMetadataTopicExpiry, A.4.2, H.3."""
+    with quick_producer(peer, metadata_max_age_ms=20) as producer:
+        metadata = producer._metadata
+        metadata._max_idle_ms = IDLE_MS
+        for number in range(3):
+            assert producer.send("t", b"v", partition=0).result(WAIT_S).offset == number
+            peer.wait_until(lambda: not metadata.topics, WAIT_S, "the topic dropped")
+            assert metadata.cluster.topics == frozenset()
+    asked = [request.message.topics for request in peer.requests(METADATA)]
+    assert sum(bool(topics) for topics in asked) >= 3
+
+
+def test_what_is_queued_survives_a_new_start_at_the_bootstrap_servers(peer: Peer) -> None:
+    """H.5.3, H.5.5."""
+    with quick_producer(peer, linger_ms=60_000, metadata_max_age_ms=50) as producer:
+        producer.warmup("t")
+        future = producer.send("t", b"v", partition=0)
+        before = len(peer.connections)
+        peer.on(METADATA).answer(error_code=REBOOTSTRAP_REQUIRED, brokers=[]).once()
+        peer.wait_until(lambda: len(peer.connections) > before, WAIT_S, "a new start")
+        assert not future.done()
+        producer.flush(WAIT_S)
+        assert future.result(0).offset == 0
+    assert peer.values("t", 0) == [b"v"]
