@@ -6,10 +6,12 @@ import errno
 import heapq
 import itertools
 import logging
+import os
 import selectors
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -32,6 +34,9 @@ _ACCEPTS_A_TURN: Final = 64
 # When the process or the machine has run out of something, the connection stays readable.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S: Final = 0.1
+
+# Held while a descriptor has no name yet: a child of os.fork must know each that it inherits.
+_accepting: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ class Acceptor:
         # A heap of connections that come too fast: end of the throttle, order, socket (A2.5).
         self._parked: list[tuple[int, int, socket.socket]] = []
         self._park_order = itertools.count()
+        # All that no Processor's selector has taken over, wherever they are.
+        self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._paused_until: float | None = None
         self._state_lock = threading.Lock()
         self._stopping = threading.Event()
@@ -259,7 +266,7 @@ class Acceptor:
             return
         self._closed = True
         self._listening.close()
-        for *_, sock in self._parked:
+        for sock in self._accepted:
             sock.close()
         # Its own descriptor alone: the set behind it is the parent's too.
         self._selector.close()
@@ -327,7 +334,9 @@ class Acceptor:
             if self._stopping.is_set():
                 return
             try:
-                sock, address = self._listening.accept()
+                with _accepting:
+                    sock, address = self._listening.accept()
+                    self._accepted.add(sock)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -419,3 +428,10 @@ class Acceptor:
 
     def __repr__(self) -> str:
         return f"Acceptor({self.listener.name}, {self.host}:{self.port})"
+
+
+os.register_at_fork(
+    before=_accepting.acquire,
+    after_in_parent=_accepting.release,
+    after_in_child=_accepting.release,
+)

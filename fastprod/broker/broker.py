@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -203,20 +204,25 @@ class Broker:
         """Answer what waits, close every connection, port and log. May be repeated.
 
         Blocks for milliseconds, or for a request that is being handled, or for files to be synced.
+
+        Raises:
+            TimeoutError: a thread has not ended within 10 s; everything else is closed.
         """
         self._check_process()
         if self._is_stopped:
             return
         self._is_stopped = True
         _started.discard(self)
-        if self._state is not None:
-            self._state.purgatory.close()
-        for node in self._nodes:
-            node.begin_shutdown()
-        for node in self._nodes:
-            node.close()
-        if self._state is not None:
-            self._state.close()
+        # From the last to the first, and each whatever the ones before it raise.
+        with contextlib.ExitStack() as steps:
+            if self._state is not None:
+                steps.callback(self._state.close)
+            for node in self._nodes:
+                steps.callback(node.close)
+            for node in self._nodes:
+                steps.callback(node.begin_shutdown)
+            if self._state is not None:
+                steps.callback(self._state.purgatory.close)
 
     def __enter__(self) -> Broker:
         return self if self._is_started else self.start()

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable
 
 from fastprod.broker.clock import Clock
+from fastprod.broker.thread_end import await_end
 
 _log = logging.getLogger(__name__)
 

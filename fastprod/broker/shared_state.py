@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -159,17 +160,23 @@ class SharedState:
         self.purgatory.withdraw_all(connection)
 
     def close(self) -> None:
-        """Answer what is parked, close the logs, let go of the folder. May be repeated."""
+        """Answer what is parked, close the logs, let go of the folder. May be repeated.
+
+        Raises:
+            TimeoutError: a thread has not ended within 10 s; everything else is closed.
+        """
         with self._close_lock:
             if self._is_closed:
                 return
             self._is_closed = True
-        self.purgatory.close()
-        self.side_track.close()
-        self.log_upkeep.close()
-        self.topics.close()
-        if self._directory is not None:
-            self._directory.close()
+        # From the last to the first, and each whatever the ones before it raise.
+        with contextlib.ExitStack() as steps:
+            if self._directory is not None:
+                steps.callback(self._directory.close)
+            steps.callback(self.topics.close)
+            steps.callback(self.log_upkeep.close)
+            steps.callback(self.side_track.close)
+            steps.callback(self.purgatory.close)
 
     def abandon(self) -> None:
         """In the child of a fork: let go of the folder; it stays the parent's."""

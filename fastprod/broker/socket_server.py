@@ -23,6 +23,7 @@ from fastprod.broker.request import ParseHeader
 from fastprod.broker.request_channel import RequestChannel
 from fastprod.broker.request_handler import RequestHandler
 from fastprod.broker.request_metrics import RequestMetrics
+from fastprod.broker.thread_end import END_TIMEOUT_S
 from fastprod.errors import IllegalStateError
 
 _log = logging.getLogger(__name__)

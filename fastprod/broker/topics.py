@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -267,10 +268,11 @@ class Topics:
             return topic
 
     def close(self) -> None:
-        """Close every log."""
-        for topic in self.all():
-            for partition in topic.partitions:
-                partition.close()
+        """Close every log, whatever the closing of another raises."""
+        with contextlib.ExitStack() as steps:
+            for topic in self.all():
+                for partition in topic.partitions:
+                    steps.callback(partition.close)
 
     def _install(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

@@ -76,8 +76,10 @@ def with_aiokafka(servers: str) -> None:
     async def talk() -> None:
         async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True) as producer:
             await producer.send_and_wait("t", b"v" * 200, b"k", partition=0)
-        async with AIOKafkaConsumer("t", bootstrap_servers=servers) as consumer:
-            await consumer.seek_to_beginning()
+        # Not seek_to_beginning: an answer to its own first question, for the latest offset, would
+        # be taken for the earliest one when it comes after the seek.
+        consumer = AIOKafkaConsumer("t", bootstrap_servers=servers, auto_offset_reset="earliest")
+        async with consumer:
             await asyncio.wait_for(consumer.getone(), TIMEOUT_S)
 
     asyncio.run(talk())

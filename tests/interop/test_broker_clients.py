@@ -162,12 +162,14 @@ PRODUCERS: dict[str, Produce] = {
 
 def read_with_aiokafka(servers: str, topic: str, ends: Mapping[int, int]) -> list[ReadRecord]:
     async def run() -> list[ReadRecord]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False)
+        # Not seek_to_beginning: an answer to its own first question, for the latest offset, would
+        # be taken for the earliest one when it comes after the seek.
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
-            partitions = [AioPartition(topic, index) for index in ends]
-            consumer.assign(partitions)
-            await consumer.seek_to_beginning(*partitions)
+            consumer.assign([AioPartition(topic, index) for index in ends])
             found: list[ReadRecord] = []
             while len(found) < sum(ends.values()):
                 for polled in (await consumer.getmany(timeout_ms=1000)).values():

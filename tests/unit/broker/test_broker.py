@@ -195,6 +195,32 @@ def test_a_broker_is_started_once_and_stopped_as_often_as_you_like() -> None:
         socket.create_connection(address, TIMEOUT_S)
 
 
+@pytest.mark.parametrize("stuck", ["purgatory", "side_track", "log_upkeep", "node"])
+def test_a_stop_that_takes_too_long_closes_everything_else(
+    stuck: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A2.9"""
+
+    def takes_too_long() -> None:
+        raise TimeoutError(f"{stuck} has not ended")
+
+    broker = Broker(brokers=2, topics=["t"], data_dir=tmp_path).start()
+    ports = [node.port for node in broker.nodes]
+    state = broker._state
+    assert state is not None
+    part = broker.nodes[1] if stuck == "node" else getattr(state, stuck)
+    close = part.close
+    monkeypatch.setattr(part, "close", takes_too_long)
+    with pytest.raises(TimeoutError, match=f"{stuck} has not ended"):
+        broker.stop()
+    close()
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 5.0)
+    with Broker(brokers=2, data_dir=tmp_path) as again:
+        assert again.topic_names() == ["t"]
+
+
 def test_a_broker_that_was_never_started_can_be_stopped() -> None:
     Broker().stop()
 
