@@ -20,12 +20,12 @@ from fastprod.cli.latency import LatencySamples
 from fastprod.cli.ledger import Ledger
 from fastprod.cli.options import (
     bootstrap_option,
+    compression_option,
     producer_settings,
     timeout_option,
     verbose_option,
 )
 from fastprod.cli.own_topic import own_topic
-from fastprod.cli.produce import CODECS
 from fastprod.cli.progress import RecordProgress
 from fastprod.cli.read_back import ForeignReader, installed_reader
 from fastprod.cli.report import Report
@@ -96,7 +96,7 @@ class DemoOutcome:
     show_default=True,
     help="Partitions of the topic.",
 )
-@click.option("--compression", type=click.Choice(CODECS), help="Codec of the batches.")
+@compression_option
 @click.option("--spark", "by_spark", is_flag=True, help="A web server's log, by Spark's streams.")
 @timeout_option
 @verbose_option

@@ -14,7 +14,7 @@ from fastprod.cli.byte_progress import ByteProgress
 from fastprod.cli.connected_producer import connected_producer
 from fastprod.cli.failure import EXIT_CODES, Interrupted, RecordsFailed
 from fastprod.cli.load_options import (
-    CODECS,
+    column_mapping,
     column_options,
     file_options,
     need,
@@ -27,6 +27,7 @@ from fastprod.cli.load_options import (
 from fastprod.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_option,
+    compression_option,
     producer_options,
     producer_settings,
     timeout_option,
@@ -49,7 +50,7 @@ _LAST_CALL_S: Final = 5.0
 @file_options(("parquet", "csv", "json", "text"))
 @column_options
 @rate_option
-@click.option("--compression", type=click.Choice(CODECS), help="Codec of the batches.")
+@compression_option
 @producer_options
 @timeout_option
 @progress_option
@@ -94,7 +95,6 @@ def load(
 
 
 def _plan(paths: tuple[str, ...], topic: str, given: dict[str, Any]) -> LoadPlan:
-    from fastprod.spark.column_mapping import ColumnMapping  # noqa: PLC0415
     from fastprod.spark.input_files import find_files, format_of  # noqa: PLC0415
     from fastprod.spark.load_request import (  # noqa: PLC0415
         LoadPlan,
@@ -102,19 +102,11 @@ def _plan(paths: tuple[str, ...], topic: str, given: dict[str, Any]) -> LoadPlan
         direct_reader,
     )
 
-    mapping = ColumnMapping(
-        value=given["value"],
-        key=given["key"],
-        partition=given["partition_column"],
-        timestamp=given["timestamp_column"],
-        headers=given["headers"],
-        header_columns=given["header_columns"],
-    )
     request = LoadRequest(
         paths=paths,
         topic=topic,
         kafka={},
-        mapping=mapping,
+        mapping=column_mapping(given),
         reader_options=reader_pairs(given["reader_options"]),
         max_bytes_per_second=round(given["max_mb_per_second"] * 1e6),
     )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fastprod.cli.headers import header_column
+from fastprod.cli.options import header_option
 from fastprod.cli.properties import split_properties
 
+if TYPE_CHECKING:
+    from fastprod.spark.column_mapping import ColumnMapping
+
 FORMATS: Final = ("parquet", "csv", "json", "orc", "avro", "text")
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _NEEDED: Final = {"pyspark": "fastprod[spark]", "pyarrow": "fastprod[spark]"}
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -33,31 +37,6 @@ def need(*modules: str) -> None:
             )
 
 
-def header_option(text: str) -> tuple[str, bytes]:
-    """The header that NAME=VALUE stands for; the value may have any bytes, '=' too."""
-    name, value = _pair(text)
-    return name, os.fsencode(value)
-
-
-def header_column_option(text: str) -> tuple[str, str]:
-    """The header and the column that NAME=COLUMN stands for."""
-    name, column = _pair(text)
-    if not column:
-        raise click.BadParameter(f"{text!r} names no column")
-    return name, column
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{text!r} is not of the form name=value")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise click.BadParameter(f"the name of {text!r} is not UTF-8") from None
-    return name, value
-
-
 def column_options(function: _Decorated) -> _Decorated:
     """The options that say which column is what."""
     for option in reversed(
@@ -67,26 +46,22 @@ def column_options(function: _Decorated) -> _Decorated:
                 "--value", metavar="COLUMN", help="Values. [default: value, or the only column]"
             ),
             click.option(
-                "--partition-column", metavar="COLUMN", help="Partitions; null: the partitioner's."
+                "--partition-column",
+                "partition",
+                metavar="COLUMN",
+                help="Partitions; null: the partitioner's.",
             ),
             click.option(
                 "--timestamp-column",
+                "timestamp",
                 metavar="COLUMN",
                 help="Timestamps, or milliseconds since the epoch; null: now.",
             ),
-            click.option(
-                "-H",
-                "--header",
-                "headers",
-                type=header_option,
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="A header of every record; may be repeated.",
-            ),
+            header_option,
             click.option(
                 "--header-column",
                 "header_columns",
-                type=header_column_option,
+                type=header_column,
                 multiple=True,
                 metavar="NAME=COLUMN",
                 help="A header whose value is in a column; may be repeated.",
@@ -95,6 +70,14 @@ def column_options(function: _Decorated) -> _Decorated:
     ):
         function = option(function)
     return function
+
+
+def column_mapping(given: Mapping[str, Any]) -> ColumnMapping:
+    """What `column_options` say, and `value_format` where a command has it."""
+    from fastprod.spark.column_mapping import ColumnMapping  # noqa: PLC0415
+
+    names = [field.name for field in dataclasses.fields(ColumnMapping)]
+    return ColumnMapping(**{name: given[name] for name in names if name in given})
 
 
 def file_options(formats: Sequence[str]) -> Callable[[_Decorated], _Decorated]:

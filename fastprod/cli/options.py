@@ -9,11 +9,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from fastprod.cli.headers import header
 from fastprod.cli.properties import read_properties, split_properties
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _JAVA_PACKAGE: Final = "org.apache.kafka."
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -55,6 +57,20 @@ timeout_option = click.option(
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for the cluster and the topic before giving up.",
+)
+
+compression_option = click.option(
+    "--compression", type=click.Choice(_CODECS), help="Codec of the batches."
+)
+
+header_option = click.option(
+    "-H",
+    "--header",
+    "headers",
+    type=header,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of every record; may be repeated, the same name too.",
 )
 
 

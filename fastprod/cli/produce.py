@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,8 @@ from fastprod.cli.line_records import LineRecords
 from fastprod.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_option,
+    compression_option,
+    header_option,
     producer_options,
     producer_settings,
     timeout_option,
@@ -28,21 +29,8 @@ from fastprod.cli.tally import DeliveryTally
 from fastprod.errors import KafkaError, UndeliveredError
 from fastprod.producer import KafkaProducer
 
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _LAST_CALL_S: Final = 5.0
 _SHOW_EVERY: Final = 256
-
-
-def _header(text: str) -> tuple[str, bytes]:
-    """The header that NAME=VALUE stands for; the value may have any bytes, '=' too."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{text!r} is not of the form name=value")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise click.BadParameter(f"the name of {text!r} is not UTF-8") from None
-    return name, os.fsencode(value)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -57,16 +45,8 @@ def _header(text: str) -> tuple[str, bytes]:
     help=r"Each line is a key, this, and a value; such as ':' or '\t'. Without it there are no "
     "keys. A line that lacks it counts as failed.",
 )
-@click.option(
-    "-H",
-    "--header",
-    "headers",
-    type=_header,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A header of every record; may be repeated, the same name too.",
-)
-@click.option("--compression", type=click.Choice(CODECS), help="Codec of the batches.")
+@header_option
+@compression_option
 @producer_options
 @timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the count at the end.")

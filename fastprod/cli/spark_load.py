@@ -12,8 +12,8 @@ from fastprod.cli.byte_progress import ByteProgress
 from fastprod.cli.connected_producer import connected_producer
 from fastprod.cli.failure import EXIT_CODES, Interrupted, RecordsFailed
 from fastprod.cli.load_options import (
-    CODECS,
     FORMATS,
+    column_mapping,
     column_options,
     file_options,
     need,
@@ -27,13 +27,19 @@ from fastprod.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_option,
     checked_settings,
+    compression_option,
     given_settings,
     producer_options,
     spark_verbose_option,
     timeout_option,
 )
 from fastprod.cli.spark_failure import spark_failure
-from fastprod.cli.spark_options import session_options, session_settings
+from fastprod.cli.spark_options import (
+    query,
+    query_options,
+    session_options,
+    session_settings,
+)
 
 if TYPE_CHECKING:
     from fastprod.spark.load_job import LoadState
@@ -49,16 +55,7 @@ if TYPE_CHECKING:
     "--schema", metavar="DDL", help="Columns of the files, such as 'id bigint, t string'."
 )
 @column_options
-@click.option(
-    "--value-format",
-    type=click.Choice(("raw", "json")),
-    default="raw",
-    show_default=True,
-    help="raw: the value is a column; json: all columns as one object.",
-)
-@click.option("--select", metavar="SQL", help="Expressions that make the columns, with commas.")
-@click.option("--where", metavar="SQL", help="Which rows to load.")
-@click.option("--sql", metavar="SQL", help="A whole query over the table input, instead of both.")
+@query_options
 @click.option(
     "--engine",
     type=click.Choice(("auto", "spark", "direct")),
@@ -75,7 +72,7 @@ if TYPE_CHECKING:
     help="Cut the work into about N tasks. [default: by size]",
 )
 @rate_option
-@click.option("--compression", type=click.Choice(CODECS), help="Codec of the batches.")
+@compression_option
 @click.option(
     "--guarantee",
     type=click.Choice(("at_least_once",)),
@@ -142,29 +139,19 @@ def spark_load(
 def _plan(
     paths: tuple[str, ...], topic: str, settings: dict[str, str], given: dict[str, Any]
 ) -> LoadPlan:
-    from fastprod.spark.column_mapping import ColumnMapping  # noqa: PLC0415
     from fastprod.spark.load_request import LoadRequest, load_plan  # noqa: PLC0415
     from fastprod.spark.manifest import state_folder  # noqa: PLC0415
 
-    if given["sql"] is not None and (given["select"] or given["where"]):
-        raise click.UsageError("--sql is a whole query: give it without --select and --where")
-    mapping = ColumnMapping(
-        value=given["value"],
-        key=given["key"],
-        partition=given["partition_column"],
-        timestamp=given["timestamp_column"],
-        headers=given["headers"],
-        header_columns=given["header_columns"],
-        value_format=given["value_format"],
-    )
     request = LoadRequest(
         paths=paths,
         topic=topic,
         kafka=settings,
         kind=given["kind"],
-        mapping=mapping,
+        mapping=column_mapping(given),
         reader_options=reader_pairs(given["reader_options"]),
-        **{name: given[name] for name in ("schema", "select", "where", "sql", "engine")},
+        **query(given),
+        schema=given["schema"],
+        engine=given["engine"],
         partitions=given["partitions"],
         max_bytes_per_second=round(given["max_mb_per_second"] * 1e6),
         job_id=given["job_id"],

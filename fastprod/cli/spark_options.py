@@ -12,6 +12,41 @@ from fastprod.cli.properties import split_properties
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
+def query_options(function: _Decorated) -> _Decorated:
+    """The options that say what becomes of the rows that are read."""
+    for option in reversed(
+        (
+            click.option(
+                "--value-format",
+                type=click.Choice(("raw", "json")),
+                default="raw",
+                show_default=True,
+                help="raw: the value is a column; json: all columns as one object.",
+            ),
+            click.option(
+                "--select", metavar="SQL", help="Expressions that make the columns, with commas."
+            ),
+            click.option("--where", metavar="SQL", help="Which rows to take."),
+            click.option(
+                "--sql", metavar="SQL", help="A whole query over the table input, instead of both."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def query(given: Mapping[str, Any]) -> dict[str, str | None]:
+    """What `query_options` say in SQL: select, where and sql.
+
+    Raises:
+        click.UsageError: sql is given besides the others.
+    """
+    if given["sql"] is not None and (given["select"] or given["where"]):
+        raise click.UsageError("--sql is a whole query: give it without --select and --where")
+    return {name: given[name] for name in ("select", "where", "sql")}
+
+
 def session_options(function: _Decorated) -> _Decorated:
     """The options that say where Spark runs, and how."""
     for option in reversed(

@@ -15,8 +15,8 @@ from fastprod.cli.byte_progress import ByteProgress
 from fastprod.cli.connected_producer import connected_producer
 from fastprod.cli.failure import EXIT_CODES, Interrupted, RecordsFailed
 from fastprod.cli.load_options import (
-    CODECS,
     FORMATS,
+    column_mapping,
     column_options,
     file_options,
     need,
@@ -30,13 +30,19 @@ from fastprod.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_option,
     checked_settings,
+    compression_option,
     given_settings,
     producer_options,
     spark_verbose_option,
     timeout_option,
 )
 from fastprod.cli.spark_failure import spark_failure
-from fastprod.cli.spark_options import session_options, session_settings
+from fastprod.cli.spark_options import (
+    query,
+    query_options,
+    session_options,
+    session_settings,
+)
 
 if TYPE_CHECKING:
     from fastprod.spark.stream_job import StreamJob, StreamRequest
@@ -64,16 +70,7 @@ def _trigger(text: str) -> dict[str, Any]:
 @file_options(FORMATS)
 @click.option("--schema", metavar="DDL", help="Columns of the files; a folder of text needs none.")
 @column_options
-@click.option(
-    "--value-format",
-    type=click.Choice(("raw", "json")),
-    default="raw",
-    show_default=True,
-    help="raw: the value is a column; json: all columns as one object.",
-)
-@click.option("--select", metavar="SQL", help="Expressions that make the columns, with commas.")
-@click.option("--where", metavar="SQL", help="Which rows to write.")
-@click.option("--sql", metavar="SQL", help="A whole query over the table input, instead of both.")
+@query_options
 @click.option(
     "--output-mode",
     type=click.Choice(("append", "update", "complete")),
@@ -107,7 +104,7 @@ def _trigger(text: str) -> dict[str, Any]:
     help="Brokers of the topic that is read. [default: those of --bootstrap-servers]",
 )
 @rate_option
-@click.option("--compression", type=click.Choice(CODECS), help="Codec of the batches.")
+@compression_option
 @click.option(
     "--guarantee",
     type=click.Choice(("at_least_once",)),
@@ -162,17 +159,8 @@ def spark_stream(
 def _request(
     source: str, topic: str, settings: dict[str, str], given: dict[str, Any]
 ) -> StreamRequest:
-    from fastprod.spark.column_mapping import ColumnMapping  # noqa: PLC0415
     from fastprod.spark.stream_job import StreamRequest, stream_source  # noqa: PLC0415
 
-    if given["sql"] is not None and (given["select"] or given["where"]):
-        raise click.UsageError("--sql is a whole query: give it without --select and --where")
-    names = ("value", "key", "headers", "header_columns", "value_format")
-    mapping = ColumnMapping(
-        **{name: given[name] for name in names},
-        partition=given["partition_column"],
-        timestamp=given["timestamp_column"],
-    )
     servers = given["source_bootstrap_servers"] or settings["bootstrap.servers"]
     return StreamRequest(
         source=stream_source(
@@ -180,8 +168,10 @@ def _request(
         ),
         topic=topic,
         kafka=settings,
-        mapping=mapping,
-        **{name: given[name] for name in ("select", "where", "sql", "output_mode", "trigger")},
+        mapping=column_mapping(given),
+        **query(given),
+        output_mode=given["output_mode"],
+        trigger=given["trigger"],
         max_bytes_per_second=round(given["max_mb_per_second"] * 1e6),
     )
 

@@ -1,37 +1,39 @@
-"""fastprod.cli.load_options: headers, reader options, summaries."""
+"""fastprod.cli.load_options: columns, reader options, summaries."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from fastprod.cli.load_options import (
-    header_column_option,
-    header_option,
+    column_mapping,
+    column_options,
     need,
     reader_pairs,
     write_summary,
 )
+from fastprod.spark.column_mapping import ColumnMapping
 
 
-def test_a_header_is_name_and_value() -> None:
-    assert header_option("a=b=c") == ("a", b"b=c")
-    assert header_option("a=") == ("a", b"")
-    assert header_column_option("a=b") == ("a", "b")
+def test_columns_are_what_the_options_say() -> None:
+    @click.command()
+    @column_options
+    def command(**given: Any) -> None:
+        found.append(column_mapping(given))
 
-
-@pytest.mark.parametrize("text", ["a", "=b", "\udcff=x"])
-def test_a_header_without_a_name_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        header_option(text)
-
-
-def test_a_header_column_needs_a_column() -> None:
-    with pytest.raises(click.BadParameter, match="names no column"):
-        header_column_option("a=")
+    found: list[ColumnMapping] = []
+    words = ["--value", "v", "--timestamp-column", "t", "-H", "h=1", "--header-column", "g=c"]
+    command(words, standalone_mode=False)
+    command(["--partition-column", "p", "--key", "k"], standalone_mode=False)
+    assert found == [
+        ColumnMapping("v", timestamp="t", headers=(("h", b"1"),), header_columns=(("g", "c"),)),
+        ColumnMapping(key="k", partition="p"),
+    ]
+    assert column_mapping({"value_format": "json"}) == ColumnMapping(value_format="json")
 
 
 def test_a_reader_option_keeps_its_white_space() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from fastprod.cli.spark_options import session_settings
+from fastprod.cli.spark_options import query, session_settings
 
 
 def test_settings_packages_and_jars_are_sparks_settings() -> None:
@@ -19,3 +19,14 @@ def test_settings_packages_and_jars_are_sparks_settings() -> None:
 def test_a_setting_without_a_value_is_refused() -> None:
     with pytest.raises(click.UsageError, match="--conf: value 1"):
         session_settings({"conf": ("a",), "packages": None, "jars": None})
+
+
+def test_a_whole_query_goes_without_its_parts() -> None:
+    assert query({"select": "a", "where": None, "sql": None, "topic": "t"}) == {
+        "select": "a",
+        "where": None,
+        "sql": None,
+    }
+    for part in ("select", "where"):
+        with pytest.raises(click.UsageError, match="--sql is a whole query"):
+            query({"select": None, "where": None, "sql": "select 1", part: "a"})
