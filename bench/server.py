@@ -43,35 +43,19 @@ class Server(contextlib.AbstractContextManager["Server"], Protocol):
         """It is no longer needed."""
 
 
-class MockServer:
+class MockServer(MockCluster):
     """confluent-kafka's mock cluster in a process of its own, one broker."""
 
     name = "confluent-kafka's mock cluster, 1 broker, own process"
     gets_faster = False
 
     def __init__(self) -> None:
-        self._cluster = MockCluster()
+        super().__init__()
         self._numbers = itertools.count(1)
-
-    def __enter__(self) -> Self:
-        self._cluster.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._cluster.close()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._cluster.bootstrap_servers
 
     @property
     def pids(self) -> list[int]:
-        return [self._cluster.pid]
+        return [self.pid]
 
     def new_topic(self) -> str:
         # It comes into being when it is asked for; a partition keeps its last 5 MB only.
@@ -83,46 +67,28 @@ class MockServer:
         pass
 
 
-class KafkaServer:
+class KafkaServer(KafkaCluster):
     """Apache Kafka, one node, each run in a topic of one partition."""
 
     name = "Apache Kafka, 1 node, -Xmx1g, topics of 1 partition"
     gets_faster = True
 
     def __init__(self) -> None:
-        self._cluster = KafkaCluster(jit="full", heap="1g")
+        super().__init__(jit="full", heap="1g")
         self._numbers = itertools.count(1)
-
-    def __enter__(self) -> Self:
-        self._cluster.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._cluster.close()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._cluster.bootstrap_servers
 
     @property
     def pids(self) -> list[int]:
-        return [self._cluster.pid(node) for node in self._cluster.node_ids]
+        return [self.pid(node) for node in self.node_ids]
 
     def new_topic(self) -> str:
         topic = f"bench-{next(self._numbers)}"
-        self._cluster.create_topic(topic, config={"file.delete.delay.ms": "0"})
+        self.create_topic(topic, config={"file.delete.delay.ms": "0"})
         return topic
 
     def drop_topic(self, topic: str) -> None:
         # A dozen runs leave gigabytes otherwise.
-        # The client must live until it has its answer.
-        admin = kafka_admin.connected(self.bootstrap_servers)
-        admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+        _delete_topic(self.bootstrap_servers, topic)
 
 
 class BrokerServer:
@@ -182,9 +148,12 @@ class BrokerServer:
         return topic
 
     def drop_topic(self, topic: str) -> None:
-        # The client must live until it has its answer.
-        admin = kafka_admin.connected(self.bootstrap_servers)
-        admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+        _delete_topic(self.bootstrap_servers, topic)
+
+
+def _delete_topic(bootstrap_servers: str, topic: str) -> None:
+    admin = kafka_admin.connected(bootstrap_servers)  # must live until it has its answer
+    admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
 
 
 def end_offset(bootstrap_servers: str, topic: str) -> int:
