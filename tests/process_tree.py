@@ -1,4 +1,4 @@
-"""ProcessTree: the processes below one, by /proc: who they are, and how much memory they hold."""
+"""ProcessTree: the processes below one, by /proc: who they are, and what they have used."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05
 
@@ -33,6 +34,30 @@ class Process(NamedTuple):
         """Resident memory; 0: it has ended."""
         fields = _stat(self.pid)
         return 0 if fields is None else int(fields[21]) * _PAGE_BYTES
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest resident memory so far; of what it shares now only its part. 0: it has ended."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            now = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
+        except OSError:
+            return 0
+        return _field(status, "VmHWM") - (_field(now, "Rss") - _field(now, "Pss"))
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time so far, with that of children it has waited for; 0: it has ended."""
+        fields = _stat(self.pid)
+        return 0.0 if fields is None else sum(map(int, fields[11:15])) * _TICK_S
+
+    @property
+    def program(self) -> str:
+        """Name of the executable, such as java or python3.11."""
+        try:
+            return Path(f"/proc/{self.pid}/exe").readlink().name
+        except OSError:
+            return "ended"
 
     def kill(self) -> None:
         """SIGKILL, if it is the same process still."""
@@ -58,6 +83,22 @@ def itself(pid: int) -> list[Process]:
     """A process; none if it has ended."""
     found = _process(pid)
     return [] if found is None else [found]
+
+
+def at_and_below(pid: int) -> list[Process]:
+    """A process and all its descendants, parents first.
+
+    What a descendant used that has ended is its parent's `cpu_s`, if the parent waited for it.
+    """
+    return itself(pid) + below(pid)
+
+
+def cpu_s_by_program(pid: int) -> dict[str, float]:
+    """CPU time so far of a process and all its descendants, by `Process.program`."""
+    found: dict[str, float] = {}
+    for each in at_and_below(pid):
+        found[each.program] = found.get(each.program, 0.0) + each.cpu_s
+    return found
 
 
 def spark_workers(pid: int) -> list[Process]:
@@ -115,7 +156,7 @@ class MemoryWatch:
         while not is_over:  # and once more at the end: it may all be over before the first look
             is_over = self._is_over.wait(0.5)
             for pid in self._pids:
-                for each in itself(pid) + below(pid):
+                for each in at_and_below(pid):
                     kind = _kind(each)
                     self.peak_bytes[kind] = max(self.peak_bytes.get(kind, 0), each.rss_bytes)
 
@@ -151,3 +192,10 @@ def _stat(pid: int) -> list[str] | None:
     except OSError:
         return None
     return text.rpartition(")")[2].split()
+
+
+def _field(text: str, name: str) -> int:
+    """Bytes of a line such as "VmHWM:  1024 kB"; 0: there is none."""
+    return sum(
+        int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(f"{name}:")
+    )

@@ -14,10 +14,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import process_tree
 import spark_jars
 from bench.machine_load import MachineLoad, wait_until_quiet
 from bench.spark.job import SparkJob, SparkOutcome
-from bench.spark.process_tree import ProcessTree
 from bench.spark.sinks import SINKS
 from fastprod.spark.session import SETTINGS
 
@@ -90,26 +90,29 @@ class _Clock:
     """Measures driver, JVM and workers, and what others take meanwhile."""
 
     def __init__(self, job: SparkJob) -> None:
-        self._tree = ProcessTree(os.getpid())
-        wait_until_quiet(job.server_pids, _QUIET_TIMEOUT_S, self._tree.cpu_s)
-        self._load = MachineLoad(job.server_pids, self._tree.cpu_s)
-        self._before = self._tree.cpu_s_by_program()
+        wait_until_quiet(job.server_pids, _QUIET_TIMEOUT_S, _cpu_s)
+        self._load = MachineLoad(job.server_pids, _cpu_s)
+        self._before = process_tree.cpu_s_by_program(os.getpid())
         self._began_s = time.perf_counter()
 
     def outcome(self, row_count: int, median_ms: float | None = None) -> SparkOutcome:
         wall_s = time.perf_counter() - self._began_s
         foreign_share = self._load.foreign_share()
-        used = self._tree.cpu_s_by_program()
+        used = process_tree.cpu_s_by_program(os.getpid())
         used_s = {name: used[name] - self._before.get(name, 0.0) for name in used}
         return SparkOutcome(
             row_count,
             wall_s,
             sum(used_s.values()),
             sum(each for name, each in used_s.items() if name.startswith("python")),
-            self._tree.peak_bytes(),
+            sum(each.peak_bytes for each in process_tree.at_and_below(os.getpid())),
             foreign_share,
             median_ms,
         )
+
+
+def _cpu_s() -> float:
+    return sum(process_tree.cpu_s_by_program(os.getpid()).values())
 
 
 def _timed_sink(spark: SparkSession, job: SparkJob) -> SparkOutcome:
