@@ -1,4 +1,4 @@
-"""Budgets and the project's limits: bench/budget.toml, held against what was measured."""
+"""Budgets and the project's limits, from a TOML file, held against what was measured."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 BUDGET_FILE = Path(__file__).with_name("budget.toml")
+KINDS = ("limit", "budget")
 _LOOSEST = 2.0
 
 
@@ -56,20 +57,22 @@ class Verdict:
 
 
 class BudgetError(ValueError):
-    """budget.toml is wrong."""
+    """The file of bounds is wrong."""
 
 
 def read_bounds(path: Path = BUDGET_FILE) -> list[Bound]:
     """All bounds of the file.
 
     Raises:
-        BudgetError: a bound has not exactly one of at_least and at_most, or a budget is further
-            than a factor of 2 from what it says was measured: such a budget would never fail.
+        BudgetError: a table is neither [limit] nor [budget]; a bound has not exactly one of
+            at_least and at_most; or a budget is further than a factor of 2 from what it says was
+            measured: such a budget would never fail.
     """
-    content = tomllib.loads(path.read_text())
     bounds = []
-    for kind in ("limit", "budget"):
-        for figure, given in content[kind].items():
+    for kind, table in tomllib.loads(path.read_text()).items():
+        if kind not in KINDS:
+            raise BudgetError(f"{path.name}: a table is [limit] or [budget], not [{kind}]")
+        for figure, given in table.items():
             low, high = given.get("at_least"), given.get("at_most")
             if (low is None) == (high is None):
                 raise BudgetError(f"{figure}: give at_least or at_most, one of them")

@@ -93,7 +93,7 @@ def _say(text: str) -> None:
 def _measure(points: list[Point], accept: bool) -> tuple[dict[str, Any], list[budget.Verdict]]:
     bounds = budget.read_bounds()
     budget.check_points(bounds, {point.name for point in all_points()})
-    kinds = {"budget", "limit"} if accept else {"budget"}
+    kinds = budget.KINDS if accept else ("budget",)
     found: dict[str, Any] = {}
     verdicts: list[budget.Verdict] = []
     with contextlib.ExitStack() as stack:

@@ -1,7 +1,8 @@
 """The command behind bench/spark_run: Spark's sinks for Kafka beside each other, and a verdict.
 
 Each run has a JVM of its own. What arrived is counted in the topic. Finished points are kept in
-logs/bench-spark.json and are not measured again while the sources are the same.
+logs/bench-spark.json and are not measured again while the sources are the same; those that others
+disturbed are not finished.
 Exit code 1: a limit is missed, a run failed, or others disturbed every run of a series.
 """
 
@@ -142,7 +143,8 @@ def _measure(
                         running = {point.server: stack.enter_context(SERVERS[point.server]())}
                     server_name = running[point.server].name
                     series = run_in_turns(point, running[point.server], _LOG, _say)
-                    kept.keep(key, series)
+                    if not _disturbed(series):
+                        kept.keep(key, series)
             except WrongAnswer as error:
                 troubles.append(f"FAILED: {point.name}: {error}")
                 _say(f"\n{troubles[-1]}")
@@ -153,11 +155,14 @@ def _measure(
                 print(f"\r{shown}", flush=True)
                 troubles += [
                     f"DISTURBED, its figures are no answer: {point.name}: {label}"
-                    for label, each in series.items()
-                    if each.is_disturbed
+                    for label in _disturbed(series)
                 ]
             verdicts += budget.judge(bounds, point.name, figures, {"limit"})
     return verdicts, troubles
+
+
+def _disturbed(series: Mapping[str, SparkSeries]) -> list[str]:
+    return [label for label, each in series.items() if each.is_disturbed]
 
 
 def main(argv: list[str]) -> int:
