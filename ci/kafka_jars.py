@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
@@ -112,22 +113,25 @@ def new_kafka_id() -> str:
 def resolve() -> Path:
     """Fetch the jars unless they are there; return the cache folder.
 
-    Atomic: everything is made in a folder beside, which is then renamed, so that a killed run
-    leaves no half cache and two runs at once do no harm.
-
     Raises: KafkaUnavailable with what to do.
     Blocks: for the download, up to 10 minutes.
     """
     folder = cache_folder()
-    if folder.is_dir():
-        return folder
-    maven = program("mvn")
-    program("java")
+    if not folder.is_dir():
+        program("java")
+        fill_cache(folder, _fill)
+    return folder
+
+
+def fill_cache(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Have a folder beside filled, and rename it.
+
+    So a killed run leaves no half cache, and two runs at once do no harm.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        _copy_jars(maven, part)
-        _format(part)
+        fill(part)
         part.chmod(0o755)
         try:
             part.rename(folder)
@@ -136,28 +140,47 @@ def resolve() -> Path:
                 raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return folder
 
 
-def _copy_jars(maven: str, part: Path) -> None:
-    pom = part / "pom.xml"
-    pom.write_text(_POM)
-    done = subprocess.run(
-        [
-            *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
-            f"-DoutputDirectory={part / 'jars'}",
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=MAVEN_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0 or not (part / "jars" / f"kafka-clients-{KAFKA_VERSION}.jar").exists():
-        raise KafkaUnavailable(
-            f"Maven could not resolve Apache Kafka {KAFKA_VERSION} (exit code {done.returncode}); "
-            f"check the network and Maven's settings.xml:\n{(done.stdout + done.stderr)[-3000:]}"
+def copy_jars(what: str, pom: str, folder: Path, expected: Collection[str]) -> None:
+    """Have Maven copy what a POM depends on into a folder.
+
+    Args:
+        what: how errors call it.
+        pom: its text.
+        folder: made if absent.
+        expected: names of jars that are there afterwards.
+
+    Raises: KafkaUnavailable with what to do.
+    Blocks: up to 10 minutes.
+    """
+    with tempfile.TemporaryDirectory(prefix="fastprod-maven-") as scratch:
+        pom_file = Path(scratch) / "pom.xml"
+        pom_file.write_text(pom)
+        done = subprocess.run(
+            [
+                *(program("mvn"), "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies"),
+                f"-DoutputDirectory={folder}",
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_TIMEOUT_S,
+            check=False,
         )
+    missing = [name for name in expected if not (folder / name).exists()]
+    if done.returncode != 0 or missing:
+        raise KafkaUnavailable(
+            f"Maven could not resolve {what} (exit code {done.returncode}, {len(missing)} jars of "
+            f"{len(expected)} missing); check the network and Maven's settings.xml:\n"
+            f"{(done.stdout + done.stderr)[-3000:]}"
+        )
+
+
+def _fill(part: Path) -> None:
+    clients = f"kafka-clients-{KAFKA_VERSION}.jar"
+    copy_jars(f"Apache Kafka {KAFKA_VERSION}", _POM, part / "jars", [clients])
+    _format(part)
 
 
 def _format(part: Path) -> None:

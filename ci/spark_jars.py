@@ -6,10 +6,7 @@ rest, and the parents of some of these name repositories that need not answer.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import kafka_jars
@@ -21,6 +18,7 @@ _ARTIFACTS = (
     ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
+JARS = tuple(f"{name}-{version}.jar" for _, name, version in _ARTIFACTS)
 _DEPENDENCY = """
   <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
     <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
@@ -42,49 +40,17 @@ def cache_folder() -> Path:
 def resolve() -> list[Path]:
     """Fetch the jars unless they are there; return their paths.
 
-    Atomic: made in a folder beside, which is then renamed.
-
     Raises: KafkaUnavailable with what to do.
     Blocks: for the download, up to 10 minutes.
     """
     folder = cache_folder()
     if not folder.is_dir():
-        maven = kafka_jars.program("mvn")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
-        try:
-            _copy_jars(maven, part)
-            part.chmod(0o755)
-            try:
-                part.rename(folder)
-            except OSError:
-                if not folder.is_dir():
-                    raise
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        kafka_jars.fill_cache(folder, _fill)
     return sorted(folder.glob("*.jar"))
 
 
-def _copy_jars(maven: str, part: Path) -> None:
-    pom = part / "pom.xml"
-    pom.write_text(_POM)
-    done = subprocess.run(
-        [
-            *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
-            f"-DoutputDirectory={part}",
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=kafka_jars.MAVEN_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0 or len(list(part.glob("*.jar"))) != len(_ARTIFACTS):
-        raise kafka_jars.KafkaUnavailable(
-            f"Maven could not resolve Spark's Kafka sink {CONNECTOR_VERSION} (exit code "
-            f"{done.returncode}); check the network and Maven's settings.xml:\n"
-            f"{(done.stdout + done.stderr)[-3000:]}"
-        )
+def _fill(part: Path) -> None:
+    kafka_jars.copy_jars(f"Spark's Kafka sink {CONNECTOR_VERSION}", _POM, part, JARS)
 
 
 if __name__ == "__main__":

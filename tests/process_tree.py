@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from kept_process import KeptProcess
+
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05
@@ -121,6 +123,16 @@ def wait_until_gone(processes: list[Process], timeout_s: float) -> list[Process]
         if not left or time.monotonic() > deadline_s:
             return left
         time.sleep(_POLL_S)
+
+
+def kill_all(process: KeptProcess, timeout_s: float) -> None:
+    """SIGKILL a process and all below it, and wait for their end; harmless if it has ended."""
+    if process.is_running:
+        tree = below(process.pid)
+        process.kill(timeout_s)
+        for each in tree:
+            each.kill()
+        wait_until_gone(tree, timeout_s)
 
 
 class MemoryWatch:

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -228,13 +227,7 @@ class SparkJob:
 
     def close(self) -> None:
         """End what runs, and remove the folder."""
-        if self._driver.is_running:
-            tree = process_tree.below(self.pid)
-            self._driver.send_signal(signal.SIGKILL)
-            self._driver.reap(GONE_S)
-            for each in tree:
-                each.kill()
-            process_tree.wait_until_gone(tree, GONE_S)
+        process_tree.kill_all(self._driver, GONE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> SparkJob:

@@ -144,12 +144,7 @@ class LoadRun:
 
     def close(self) -> None:
         """End what runs, and remove the scratch folder."""
-        if self._process.is_running:
-            tree = process_tree.below(self.pid)
-            self._process.kill()
-            for each in tree:
-                each.kill()
-            process_tree.wait_until_gone(tree, GONE_S)
+        process_tree.kill_all(self._process, GONE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> LoadRun:

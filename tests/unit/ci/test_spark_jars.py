@@ -32,15 +32,17 @@ def test_what_is_in_the_cache_needs_no_maven(cache: Path) -> None:
 
 
 def test_maven_fills_the_cache_once(cache: Path, tmp_path: Path) -> None:
-    fills = 'for jar in a b c d; do : > "${6#-DoutputDirectory=}/$jar.jar"; done'
-    maven(tmp_path, fills)
-    assert [path.name for path in spark_jars.resolve()] == ["a.jar", "b.jar", "c.jar", "d.jar"]
+    names = " ".join(spark_jars.JARS)
+    maven(tmp_path, f'for jar in {names}; do : > "${{6#-DoutputDirectory=}}/$jar"; done')
+    assert [path.name for path in spark_jars.resolve()] == sorted(spark_jars.JARS)
     (tmp_path / "bin" / "mvn").unlink()
     assert len(spark_jars.resolve()) == 4
     assert [path.name for path in cache.parent.iterdir()] == [cache.name]
 
 
-@pytest.mark.parametrize("script", ["echo no such artifact; exit 1", "exit 0"])
+@pytest.mark.parametrize(
+    "script", ["echo no such artifact; exit 1", ': > "${6#*=}/commons-pool2-2.12.0.jar"']
+)
 def test_a_failed_download_says_so_and_leaves_nothing(
     cache: Path, tmp_path: Path, script: str
 ) -> None:
