@@ -77,8 +77,8 @@ class FastprodDataSource(DataSource):
         return plan, options, encoding
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame, at least once."""
+class _RowWriter:
+    """What both writers do in a worker."""
 
     def __init__(self, plan: RowPlan, options: SinkOptions, encoding: RecordFormat) -> None:
         self._plan = plan
@@ -89,6 +89,10 @@ class BatchWriter(DataSourceArrowWriter):
         """Write one task's rows, in a worker; see `task_writer.run`."""
         rows = self._encoding.batches(iterator)
         return task_writer.run(self._plan, self._sink_options, rows)
+
+
+class BatchWriter(_RowWriter, DataSourceArrowWriter):
+    """Writes a DataFrame, at least once."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note what was written: the records are in Kafka already."""
@@ -98,18 +102,8 @@ class BatchWriter(DataSourceArrowWriter):
         """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream, each at least once."""
-
-    def __init__(self, plan: RowPlan, options: SinkOptions, encoding: RecordFormat) -> None:
-        self._plan = plan
-        self._sink_options = options
-        self._encoding = encoding
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskReport:
-        """Write one task's rows, in a worker; see `task_writer.run`."""
-        rows = self._encoding.batches(iterator)
-        return task_writer.run(self._plan, self._sink_options, rows)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Note what was written: the records are in Kafka already."""

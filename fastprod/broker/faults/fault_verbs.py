@@ -40,14 +40,15 @@ class FaultVerbs(PlannedFaults):
     was planned; those without an end (n=None) come after those with a count, the newest first. Only
     `fail`s for several partitions meet in one request.
 
-    Arguments that most verbs have:
+    Arguments that most verbs have; a verb tells of its own only:
         api: Kafka's name of an API or its key, as "Produce" or 0; "all": every API.
-        n: how many requests, 1 or more; None: all, until `reset`.
+        n: how many requests, 1 or more; None, the default of `delay` and `dribble`: all, until
+            `reset`.
         topic: only requests that name this topic; None: any.
         partition: only requests that name this partition, from 0 on; None: any.
         after: so many requests, which it would have met, pass first; 0 or more.
         node: only requests to the node with this id; None: to any.
-    They raise ValueError for an API, a topic or a count that cannot be.
+    They raise ValueError for an argument that cannot be.
 
     Source: broker contract G2; the queue of errors is librdkafka's mock's idea (F2), `intercept`
     is kfake's (F3).
@@ -82,17 +83,8 @@ class FaultVerbs(PlannedFaults):
         request, and the rest of it is done (D1.1). A Produce with acks=0 ends its connection.
 
         Args:
-            api: whose requests.
             error: Kafka's name or code of it, as "NOT_LEADER_OR_FOLLOWER" or 6.
-            n: how many.
-            topic: see the class.
-            partition: see the class.
-            after: see the class.
-            delay_ms: the answer waits so long.
-            node: see the class.
-
-        Raises:
-            ValueError: an argument cannot be.
+            delay_ms: the answer waits so long; default 0.
         """
         effect = Refuse(error_code_of(error), check_ms("delay_ms", delay_ms))
         self._plan(effect, api, n, topic, partition, after, node)
@@ -109,8 +101,7 @@ class FaultVerbs(PlannedFaults):
     ) -> None:
         """Never answer, and do nothing: the client waits until its own time-out.
 
-        Nothing more is read from that connection, since answers come in order. Arguments and
-        exceptions: see the class.
+        Nothing more is read from that connection, since answers come in order.
         """
         self._plan(Instead(Drop()), api, n, topic, partition, after, node)
 
@@ -124,7 +115,7 @@ class FaultVerbs(PlannedFaults):
         *,
         node: int | None = None,
     ) -> None:
-        """End the connection and do nothing. Arguments and exceptions: see the class."""
+        """End the connection and do nothing."""
         self._plan(Instead(Close()), api, n, topic, partition, after, node)
 
     def lose_reply(
@@ -139,8 +130,7 @@ class FaultVerbs(PlannedFaults):
     ) -> None:
         """Do what was asked, records are appended, and end the connection in place of the answer.
 
-        The client cannot know that it was done: the classic test of idempotence. Arguments and
-        exceptions: see the class.
+        The client cannot know that it was done: the classic test of idempotence.
         """
         self._plan(Lose(), api, n, topic, partition, after, node)
 
@@ -158,16 +148,8 @@ class FaultVerbs(PlannedFaults):
         """Do what was asked, write the beginning of the answer, and end the connection.
 
         Args:
-            api: whose requests.
             size_bytes: how much of it, from 0 on; the first 4 bytes are its size.
             n: how many requests; not those with acks=0, they have no answer.
-            topic: see the class.
-            partition: see the class.
-            after: see the class.
-            node: see the class.
-
-        Raises:
-            ValueError: an argument cannot be.
         """
         effect = Truncate(check_count("size_bytes", size_bytes, 0))
         self._plan(effect, api, n, topic, partition, after, node)
@@ -190,13 +172,6 @@ class FaultVerbs(PlannedFaults):
         Args:
             n: how many requests; not those with acks=0, nobody would wait for them.
             delay_ms: between answer and append; default 100.
-            topic: see the class.
-            partition: see the class.
-            after: see the class.
-            node: see the class.
-
-        Raises:
-            ValueError: an argument cannot be.
         """
         effect = AppendLate(check_ms("delay_ms", delay_ms))
         self._plan(effect, "Produce", n, topic, partition, after, node)
@@ -235,16 +210,7 @@ class FaultVerbs(PlannedFaults):
         """Do what was asked, or what a fault says, and answer `ms` later.
 
         Args:
-            api: whose requests.
             ms: how long; 0 to a day.
-            n: how many; default None: all, until `reset`.
-            topic: see the class.
-            partition: see the class.
-            after: see the class.
-            node: see the class.
-
-        Raises:
-            ValueError: an argument cannot be.
         """
         effect = Delay(check_ms("ms", ms))
         self._plan(effect, api, n, topic, partition, after, node)
@@ -264,17 +230,8 @@ class FaultVerbs(PlannedFaults):
         """Write answers in small pieces.
 
         Args:
-            api: whose requests.
             chunk_bytes: size of a piece, from 1 on.
             pause_ms: between two pieces; default 0.
-            n: how many answers; default None: all, until `reset`.
-            topic: see the class.
-            partition: see the class.
-            after: see the class.
-            node: see the class.
-
-        Raises:
-            ValueError: an argument cannot be.
         """
         effect = Dribble(check_count("chunk_bytes", chunk_bytes, 1), check_ms("pause_ms", pause_ms))
         self._plan(effect, api, n, topic, partition, after, node)
