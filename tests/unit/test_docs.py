@@ -6,6 +6,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import fastprod
 from fastprod import errors
 from fastprod._core.bulk import BulkFuture
 from fastprod.broker.broker import Broker
+from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
 from fastprod.config import SETTINGS, describe
 from fastprod.records import BulkMetadata, FailedRow, OffsetRange
@@ -128,6 +130,14 @@ def test_defaults_named_in_the_readme_are_the_defaults(
 ) -> None:
     assert text in README
     assert SETTINGS[setting].default == default
+
+
+def test_what_brokers_have_and_kafka_has_not_is_in_the_design() -> None:
+    """Settings whose line in `BrokerConfig` says that Kafka's is another."""
+    table = DESIGN[DESIGN.index("**Settings.**") :].partition("\n\n**")[0]
+    own = {each.name for each in fields(BrokerConfig) if "Kafka" in each.metadata.get("doc", "")}
+    assert len(own) >= 5
+    assert {name for name in own if f"`{name}`" not in table} == set()
 
 
 def test_every_setting_has_a_line_of_documentation() -> None:
