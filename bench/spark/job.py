@@ -14,7 +14,7 @@ class SparkJob:
     """One run of one sink in a session of its own.
 
     Args:
-        sink: a name of `bench.spark.sinks.SINKS`, or "tasks" or "micro-batches" for the cost of
+        sink: a name of `bench.spark.sinks.SINKS`; or "tasks" or "micro-batches" for the cost of
             these with our sink.
         row_count: rows that are timed; for "tasks" and "micro-batches" how many of them.
         value_bytes: of each row's value; its key has 8.
@@ -43,6 +43,11 @@ class SparkJob:
     def delivers(self) -> bool:
         """Whether its rows are to be found in the topic afterwards."""
         return self.sink not in ("count", "tasks", "micro-batches")
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its values are JSON, of typed columns."""
+        return self.sink in ("json", "to_json")
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -24,6 +24,14 @@ from fastprod.spark.session import SETTINGS
 _QUIET_TIMEOUT_S = 5.0
 _TEXT_BYTES = 2_000_000
 _STEP_BYTES = 7919  # a prime: rows that follow each other have nothing in common
+_TYPED_COLUMNS = (
+    "id",
+    "cast(id % 1000 as int) user",
+    "id % 100000 / 100 amount",
+    "id % 3 = 0 paid",
+    "concat('/orders/', id % 977) path",
+    "timestamp_micros(1700000000000000 + id * 1000) at",
+)
 _TASKS_A_JOB = 50
 _MICRO_BATCH_PARTITIONS = 8
 _WARM_JOBS = 10
@@ -65,9 +73,14 @@ def _session(job: SparkJob, folder: Path) -> SparkSession:
 
 
 def _rows(spark: SparkSession, job: SparkJob, row_count: int) -> DataFrame:
-    """Keys of 8 bytes; values that are pieces of a text: no work to make, some to compress."""
-    start = f"cast(id * {_STEP_BYTES} % {_TEXT_BYTES - job.value_bytes} as int) + 1"
+    """Keys of 8 bytes; values that are pieces of a text: no work to make, some to compress.
+
+    For JSON instead six columns of different types.
+    """
     numbered = spark.range(row_count, numPartitions=job.cores)
+    if job.is_json:
+        return numbered.selectExpr(*_TYPED_COLUMNS)
+    start = f"cast(id * {_STEP_BYTES} % {_TEXT_BYTES - job.value_bytes} as int) + 1"
     piece = F.substring(F.lit(_text()), F.expr(start), F.lit(job.value_bytes))
     return numbered.select(F.expr("cast(id as binary)").alias("key"), piece.alias("value"))
 

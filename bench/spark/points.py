@@ -13,10 +13,12 @@ COUNTING = "counting"
 FOREACH = "foreachPartition"
 JVM = "JVM sink"
 JVM_TUNED = "JVM sink, 512 kB, 5 ms"
+TO_JSON = "to_json, then ours"
 
 _TUNED = {"batch.size": "512000", "linger.ms": "5"}
 _CODECS = ("lz4", "zstd")
 _ROWS = {100: 20_000_000, 1000: 5_000_000}
+_JSON_ROWS = 5_000_000
 _FOREACH_ROWS = 1_000_000
 _OF_COUNTING = 0.9
 # Times the JVM sink's rate that the project promises for 100 B rows on one core.
@@ -104,7 +106,7 @@ def all_points() -> list[SparkPoint]:
         found.append(_sinks(server, 100, 1))
         found += [_codec(server, codec) for codec in _CODECS]
         found += [_sinks(server, 1000, 1), _sinks(server, 100, 2), _sinks(server, 1000, 2)]
-        found += [_tasks(server), _micro_batches(server)]
+        found += [_json(server), _tasks(server), _micro_batches(server)]
     return found
 
 
@@ -162,6 +164,25 @@ def _codec(server: str, codec: str) -> SparkPoint:
 def _against_packing_jvm(series: Mapping[str, SparkSeries]) -> dict[str, float]:
     ours = series[OURS]
     theirs = max((series[JVM], series[JVM_TUNED]), key=lambda each: each.rate_per_s)
+    return {
+        "rate_ratio": ours.rate_per_s / theirs.rate_per_s,
+        "cpu_ratio": ours.cpu_us / theirs.cpu_us,
+    }
+
+
+def _json(server: str) -> SparkPoint:
+    ours = SparkJob("json", _JSON_ROWS)
+    return SparkPoint(
+        f"{server}.json.local1",
+        "rows of six typed columns as JSON in local[1]",
+        server,
+        {OURS: ours, TO_JSON: dataclasses.replace(ours, sink="to_json")},
+        _against_to_json,
+    )
+
+
+def _against_to_json(series: Mapping[str, SparkSeries]) -> dict[str, float]:
+    ours, theirs = series[OURS], series[TO_JSON]
     return {
         "rate_ratio": ours.rate_per_s / theirs.rate_per_s,
         "cpu_ratio": ours.cpu_us / theirs.cpu_us,

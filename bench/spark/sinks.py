@@ -1,4 +1,4 @@
-"""The sinks that are compared: each writes the rows of a DataFrame with `key` and `value`."""
+"""The sinks that are compared: each writes the rows of a DataFrame that the peer makes for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -28,9 +29,22 @@ def write_with_fastprod(frame: DataFrame, job: SparkJob) -> None:
     _write(frame, "fastprod", job)
 
 
-def _write(frame: DataFrame, sink: str, job: SparkJob) -> None:
+def write_json_with_fastprod(frame: DataFrame, job: SparkJob) -> None:
+    """Ours, which makes JSON of the columns in its workers."""
+    _write(frame, "fastprod", job, {"value.format": "json"})
+
+
+def write_json_of_the_jvm(frame: DataFrame, job: SparkJob) -> None:
+    """Ours, after the JVM has made JSON of the columns."""
+    _write(frame.select(F.to_json(F.struct("*")).alias("value")), "fastprod", job)
+
+
+def _write(
+    frame: DataFrame, sink: str, job: SparkJob, options: Mapping[str, str] | None = None
+) -> None:
     writer = frame.write.format(sink).mode("append").option("topic", job.topic)
     writer = writer.option("kafka.bootstrap.servers", job.bootstrap_servers)
+    writer = writer.options(**(options or {}))
     for name, value in job.settings.items():
         writer = writer.option(f"kafka.{name}", value)
     writer.save()
@@ -97,4 +111,6 @@ SINKS: dict[str, Callable[[DataFrame, SparkJob], None]] = {
     "fastprod": write_with_fastprod,
     "foreach": write_in_foreach_partition,
     "count": count,
+    "json": write_json_with_fastprod,
+    "to_json": write_json_of_the_jvm,
 }

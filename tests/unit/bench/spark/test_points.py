@@ -11,6 +11,7 @@ from bench.spark.points import (
     JVM,
     JVM_TUNED,
     OURS,
+    TO_JSON,
     SparkPoint,
     SparkSeries,
     all_points,
@@ -56,6 +57,12 @@ def test_what_is_promised_is_no_more_than_90_percent_of_a_writer_that_only_count
 
 def test_a_codecs_point_takes_the_faster_jvm_too() -> None:
     found = POINTS["kafka.lz4.local1"].figures(measured(750_000, 500_000, 1e6))
+    assert found == pytest.approx({"rate_ratio": 1.5, "cpu_ratio": 0.5})
+
+
+def test_json_of_columns_is_held_against_json_that_the_jvm_makes() -> None:
+    ours, theirs = outcome(900_000, cpu_us=1.0), outcome(600_000, cpu_us=2.0)
+    found = POINTS["discard.json.local1"].figures({OURS: series(ours), TO_JSON: series(theirs)})
     assert found == pytest.approx({"rate_ratio": 1.5, "cpu_ratio": 0.5})
 
 
