@@ -17,6 +17,7 @@ from fastprod.spark.direct_engine import DirectEngine, NumberedSplit
 from fastprod.spark.file_splits import FileSplit, split_file
 from fastprod.spark.frame_engine import (
     check_by_row,
+    format_options,
     queried,
     read_frame,
     reader_defaults,
@@ -211,6 +212,7 @@ class LoadJob:
                     kafka=kafka,
                     # The command has looked at the cluster and the topic already.
                     options={
+                        **format_options(records, request.mapping),
                         "fastprod.validate": "false",
                         "fastprod.max.bytes.per.second": self._rate(
                             records.rdd.getNumPartitions() if request.max_bytes_per_second else 1
