@@ -17,7 +17,10 @@ def session_options(function: _Decorated) -> _Decorated:
     for option in reversed(
         (
             click.option(
-                "--master", metavar="URL", help="Where Spark runs. [default: local[*], in here]"
+                "--master",
+                metavar="URL",
+                help="Where Spark runs; local[2] tries a task once, local[2,4] up to 4 times. "
+                "[default: local[*,4], all cores in here]",
             ),
             click.option(
                 "--conf",
