@@ -33,7 +33,7 @@ from fastprod.cli.options import (
     timeout_option,
 )
 from fastprod.cli.spark_failure import spark_failure
-from fastprod.cli.spark_options import session_options, session_settings
+from fastprod.cli.spark_options import check_sink_settings, session_options, session_settings
 
 if TYPE_CHECKING:
     from fastprod.spark.load_job import LoadState
@@ -131,6 +131,7 @@ def spark_load(
         compression_type=compression,
     )
     config = checked_settings(settings)
+    check_sink_settings(settings)
     try:
         plan = _plan(paths, topic, settings, given)
     except InputError as error:
@@ -196,10 +197,10 @@ def _run(plan: LoadPlan, given: dict[str, Any]) -> None:
                 state = job.state
                 with ByteProgress(given["progress_kind"]) as progress:
                     job.run(lambda state: _show(progress, state))
-        except (InputError, ConfigError) as error:
-            raise click.UsageError(str(error)) from error
-        except SessionFailed as error:
-            raise click.UsageError(str(error)) from error
+        except (InputError, ConfigError, SessionFailed) as error:
+            if not state.result.rows:
+                raise click.UsageError(str(error)) from error
+            outcome, failure = "failed", str(error)
         except KeyboardInterrupt:
             outcome = "interrupted"
         except (PySparkException, Py4JError) as error:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fastprod.cli.properties import split_properties
+from fastprod.errors import ConfigError
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -51,3 +52,20 @@ def session_settings(given: Mapping[str, Any]) -> dict[str, str]:
         if given[option] is not None:
             settings[name] = given[option]
     return settings
+
+
+def check_sink_settings(settings: Mapping[str, str]) -> None:
+    """Refuse settings of a producer that the sink in Spark's workers does not take.
+
+    Args:
+        settings: by Kafka's dotted names.
+
+    Raises:
+        click.UsageError: which, and why.
+    """
+    from fastprod.spark.options import sink_options  # noqa: PLC0415
+
+    try:
+        sink_options({f"kafka.{name}": each for name, each in settings.items()}).check_settings()
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error

@@ -36,7 +36,7 @@ from fastprod.cli.options import (
     timeout_option,
 )
 from fastprod.cli.spark_failure import spark_failure
-from fastprod.cli.spark_options import session_options, session_settings
+from fastprod.cli.spark_options import check_sink_settings, session_options, session_settings
 
 if TYPE_CHECKING:
     from fastprod.spark.stream_job import StreamJob, StreamRequest
@@ -151,6 +151,7 @@ def spark_stream(
         compression_type=compression,
     )
     config = checked_settings(settings)
+    check_sink_settings(settings)
     try:
         request = _request(source, topic, settings, given)
     except InputError as error:

@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession, functions
 
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
+from fastprod.spark.input_files import InputError
+from fastprod.spark.manifest import Manifest
 from readers import ReadRecord, read_with_confluent
 
 PATIENCE_S = 30.0
@@ -277,6 +279,27 @@ def test_after_a_failure_a_job_sends_what_is_not_marked(
     assert rest["outcome"] == "complete"
     assert rest["rows"] + wanted_marks == 2
     assert {each.value for each in records()} == {b"a", b"b" * 5000}
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_marks_that_cannot_be_written_are_a_failure_that_tells_what_was_delivered(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    def refuse(manifest: Manifest, number: int, report: object) -> None:
+        raise InputError("cannot write done/0: No space left on device")
+
+    monkeypatch.setattr(Manifest, "mark", refuse)
+    (tmp_path / "a.txt").write_text("a\n")
+    summary_file = tmp_path / "summary"
+    result = load(
+        *(str(tmp_path / "a.txt"), "--engine", engine, "--job-id", "j", "--progress", "none"),
+        *("--summary", str(summary_file)),
+    )
+    assert result.exit_code == 1, result.stderr
+    assert "1 rows known to be delivered, then: cannot write done/0: No space" in result.stderr
+    assert result.stderr.count("\n") == 1
+    told = json.loads(summary_file.read_text())
+    assert (told["outcome"], told["rows"]) == ("failed", 1)
 
 
 def test_ctrl_c_ends_the_tasks_and_the_job_goes_on_later(

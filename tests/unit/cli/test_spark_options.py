@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from fastprod.cli.spark_options import session_settings
+from fastprod.cli.spark_options import check_sink_settings, session_settings
 
 
 def test_settings_packages_and_jars_are_sparks_settings() -> None:
@@ -19,3 +19,10 @@ def test_settings_packages_and_jars_are_sparks_settings() -> None:
 def test_a_setting_without_a_value_is_refused() -> None:
     with pytest.raises(click.UsageError, match="--conf: value 1"):
         session_settings({"conf": ("a",), "packages": None, "jars": None})
+
+
+def test_settings_that_the_sink_does_not_take_are_refused() -> None:
+    settings = {"bootstrap.servers": "b:1", "linger.ms": "5"}
+    check_sink_settings(settings)
+    with pytest.raises(click.UsageError, match=r"'key\.serializer' is not supported as keys are"):
+        check_sink_settings({**settings, "key.serializer": "a:B"})
