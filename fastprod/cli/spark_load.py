@@ -203,7 +203,7 @@ def _run(plan: LoadPlan, given: dict[str, Any]) -> None:
             outcome, failure = "failed", str(error)
         except KeyboardInterrupt:
             outcome = "interrupted"
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             told = spark_failure(error)
             if isinstance(told, click.UsageError):
                 raise told from error

@@ -224,7 +224,7 @@ def _run(request: StreamRequest, given: dict[str, Any]) -> None:
             raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
             outcome = "interrupted"
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             told = spark_failure(error)
             if isinstance(told, click.UsageError):
                 raise told from error

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -131,7 +132,8 @@ def job_session(
         with _quiet(log_path is not None):
             yield spark
     finally:
-        with _redirected(log_path):
+        # A Java that is gone leaves nothing to stop; what called it last has told that.
+        with _redirected(log_path), contextlib.suppress(Py4JNetworkError, ConnectionError):
             spark.stop()
 
 

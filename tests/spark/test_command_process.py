@@ -20,7 +20,7 @@ import process_tree
 from fastprod.broker.broker import Broker
 from readers import end_offsets, read_with_confluent
 
-PATIENCE_S = 120.0
+PATIENCE_S = 200.0
 ROOT = Path(__file__).parents[2]
 VALUES = [f"v{number}" for number in range(1000)]
 
@@ -102,3 +102,17 @@ def test_workers_killed_amid_a_load_cost_neither_rows_nor_a_second_run(
     assert {each.value for each in records} == {value.encode() for value in VALUES}
     # Each worker had a task of twenty rows, and tasks are what is repeated.
     assert len(records) <= 1000 + 20 * len(workers)
+
+
+def test_a_java_that_is_killed_is_told_in_one_line_and_exit_code_1(
+    broker: Broker, tmp_path: Path
+) -> None:
+    with spark_load(broker, tmp_path, "--max-mb-per-second", "0.0005") as process:
+        wait_until(lambda: end_offsets(broker.bootstrap_servers, "t")[0] > 0, process)
+        (java,) = process_tree.java_processes(process.pid, "SparkSubmit")
+        java.kill()
+        out, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, told
+    assert "then: the Java process that Spark runs in has ended" in told
+    assert told.count("\n") == 1
+    assert json.loads(out)["outcome"] == "failed"
