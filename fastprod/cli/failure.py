@@ -8,7 +8,8 @@ import click
 
 EXIT_CODES: Final = (
     "Exit codes: 0 all went well; 1 records failed, or differ; 2 the command or a setting is "
-    "wrong; 3 the cluster or the topic cannot be reached, nothing was sent; 130 Ctrl-C."
+    "wrong, or what it needs is missing here; 3 the cluster or the topic cannot be reached, "
+    "nothing was sent; 130 Ctrl-C."
 )
 """Stands in every command's --help."""
 

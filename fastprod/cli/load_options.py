@@ -103,9 +103,19 @@ def file_options(formats: Sequence[str]) -> Callable[[_Decorated], _Decorated]:
     return decorate
 
 
+def _writable(context: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
+    """Refuse a file that cannot be written now, not when everything is sent."""
+    if target not in (None, "-"):
+        path = Path(target).absolute()
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise click.BadParameter(f"cannot write {target}")
+    return target
+
+
 summary_option = click.option(
     "--summary",
     metavar="FILE",
+    callback=_writable,
     help="Write what was done as one JSON object to FILE; -: to standard output, and nothing else "
     "there.",
 )

@@ -128,7 +128,7 @@ def _streamed(plan: SparkDemoPlan, folder: Path, topics: tuple[str, str]) -> lis
                 return found
         except SessionFailed as error:
             raise click.UsageError(str(error)) from error
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             raise spark_failure(error) from error
         except KeyboardInterrupt:
             raise Interrupted("interrupted while Spark was writing") from None

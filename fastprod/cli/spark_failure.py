@@ -25,12 +25,18 @@ def spark_failure(error: Exception) -> click.ClickException:
     """The failure that stands for what Spark raised.
 
     Args:
-        error: of pyspark.errors (what Spark's driver found wrong) or py4j (a task failed).
+        error: of pyspark.errors (what Spark's driver found wrong) or py4j (a task failed), or a
+            ConnectionError (Java is gone).
 
     Returns:
         A usage error if Spark refused the query before any task, else that records failed.
     """
     text = str(error)
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return RecordsFailed(
+            "the Java process that Spark runs in has ended: it was killed, or had too little "
+            "memory (--conf spark.driver.memory=2g gives it more)"
+        )
     refused = type(error).__name__ in ("AnalysisException", "ParseException")
     if refused and "PYTHON_DATA_SOURCE_ERROR" not in text:
         return click.UsageError(_shortened(_without_plan(text)))

@@ -35,6 +35,7 @@ from fastprod.cli.options import (
 )
 from fastprod.cli.spark_failure import spark_failure
 from fastprod.cli.spark_options import (
+    check_sink_settings,
     query,
     query_options,
     session_options,
@@ -128,6 +129,7 @@ def spark_load(
         compression_type=compression,
     )
     config = checked_settings(settings)
+    check_sink_settings(settings)
     try:
         plan = _plan(paths, topic, settings, given)
     except InputError as error:
@@ -183,13 +185,13 @@ def _run(plan: LoadPlan, given: dict[str, Any]) -> None:
                 state = job.state
                 with ByteProgress(given["progress_kind"]) as progress:
                     job.run(lambda state: _show(progress, state))
-        except (InputError, ConfigError) as error:
-            raise click.UsageError(str(error)) from error
-        except SessionFailed as error:
-            raise click.UsageError(str(error)) from error
+        except (InputError, ConfigError, SessionFailed) as error:
+            if not state.result.rows:
+                raise click.UsageError(str(error)) from error
+            outcome, failure = "failed", str(error)
         except KeyboardInterrupt:
             outcome = "interrupted"
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             told = spark_failure(error)
             if isinstance(told, click.UsageError):
                 raise told from error

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fastprod.cli.properties import split_properties
+from fastprod.errors import ConfigError
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -52,7 +53,10 @@ def session_options(function: _Decorated) -> _Decorated:
     for option in reversed(
         (
             click.option(
-                "--master", metavar="URL", help="Where Spark runs. [default: local[*], in here]"
+                "--master",
+                metavar="URL",
+                help="Where Spark runs; local[2] tries a task once, local[2,4] up to 4 times. "
+                "[default: local[*,4], all cores in here]",
             ),
             click.option(
                 "--conf",
@@ -83,3 +87,20 @@ def session_settings(given: Mapping[str, Any]) -> dict[str, str]:
         if given[option] is not None:
             settings[name] = given[option]
     return settings
+
+
+def check_sink_settings(settings: Mapping[str, str]) -> None:
+    """Refuse settings of a producer that the sink in Spark's workers does not take.
+
+    Args:
+        settings: by Kafka's dotted names.
+
+    Raises:
+        click.UsageError: which, and why.
+    """
+    from fastprod.spark.options import sink_options  # noqa: PLC0415
+
+    try:
+        sink_options({f"kafka.{name}": each for name, each in settings.items()}).check_settings()
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error

@@ -38,6 +38,7 @@ from fastprod.cli.options import (
 )
 from fastprod.cli.spark_failure import spark_failure
 from fastprod.cli.spark_options import (
+    check_sink_settings,
     query,
     query_options,
     session_options,
@@ -148,6 +149,7 @@ def spark_stream(
         compression_type=compression,
     )
     config = checked_settings(settings)
+    check_sink_settings(settings)
     try:
         request = _request(source, topic, settings, given)
     except InputError as error:
@@ -213,7 +215,7 @@ def _run(request: StreamRequest, given: dict[str, Any]) -> None:
             raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
             outcome = "interrupted"
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             told = spark_failure(error)
             if isinstance(told, click.UsageError):
                 raise told from error

@@ -20,11 +20,14 @@ from pyspark.sql.types import (
 
 from fastprod.spark.column_mapping import ColumnMapping
 from fastprod.spark.input_files import InputError
+from fastprod.spark.value_format import json
+from fastprod.spark.value_format.column_types import FormatError
 
 INPUT_VIEW: Final = "input"
 """What SQL calls the rows of the files."""
 
 _NESTED: Final = (ArrayType, MapType, StructType, VariantType)
+_IGNORES_NULLS: Final = "spark.sql.jsonGenerator.ignoreNullFields"
 # What makes a row depend on others: such a query cannot be run file by file.
 _WHOLE: Final = ("Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "GlobalLimit", "Join")
 
@@ -105,13 +108,20 @@ def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
         frame: the rows.
         mapping: resolved with the frame's columns.
 
+    Returns:
+        What the sink takes together with `format_options`.
+
     Raises:
         InputError: a column has a type that is no record's.
     """
     types = {each.name: each.dataType for each in frame.schema.fields}
     if mapping.value_format == "json":
-        chosen = [_column(name) for name in types]
-        columns = [functions.to_json(functions.struct(*chosen)).alias("value")]
+        try:
+            json.check_types(frame.schema, "--value-format json")
+        except FormatError as error:
+            raise InputError(str(error)) from error
+        # One struct: its fields may have the names of a record's other parts.
+        columns = [functions.struct(*map(_column, types)).alias("value")]
     else:
         assert mapping.value is not None
         columns = [_payload("--value", mapping.value, types).alias("value")]
@@ -125,6 +135,19 @@ def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
     if headers is not None:
         columns.append(headers.alias("headers"))
     return frame.select(*columns)
+
+
+def format_options(frame: DataFrame, mapping: ColumnMapping) -> dict[str, str]:
+    """Options of the sink for the values of a `record_frame`; nulls are as in Spark's to_json."""
+    if mapping.value_format != "json":
+        return {}
+    ignores = frame.sparkSession.conf.get(_IGNORES_NULLS)
+    assert ignores is not None
+    return {
+        "value.format": "json",
+        "value.columns": "value.*",
+        "json.ignoreNullFields": ignores,
+    }
 
 
 def _column(name: str) -> Column:

@@ -17,6 +17,7 @@ from fastprod.spark.direct_engine import DirectEngine, NumberedSplit
 from fastprod.spark.file_splits import FileSplit, split_file
 from fastprod.spark.frame_engine import (
     check_by_row,
+    format_options,
     queried,
     read_frame,
     reader_defaults,
@@ -146,12 +147,12 @@ class LoadJob:
             self._wave = (self.state.done_bytes, size)
             paths = [split.path for _, split in wave]
             summary = self._write_frame(paths, roots[paths[0]], watch)
+            self.state.summaries.append(summary)
+            self.state.done_bytes = sum(self._wave)
             # One figure for the wave: its first file carries it, the others are marked empty.
             for number, _ in wave:
                 self._manifest.mark(number, summary)
                 summary = _summary_of_nothing()
-            self.state.summaries.append(self._manifest.done()[wave[0][0]])
-            self.state.done_bytes = sum(self._wave)
 
     def _left(self, split: Callable[[InputFile], list[FileSplit]]) -> list[NumberedSplit]:
         """The splits that are to be loaded, by number; new files join the manifest."""
@@ -211,6 +212,7 @@ class LoadJob:
                     kafka=kafka,
                     # The command has looked at the cluster and the topic already.
                     options={
+                        **format_options(records, request.mapping),
                         "fastprod.validate": "false",
                         "fastprod.max.bytes.per.second": self._rate(
                             records.rdd.getNumPartitions() if request.max_bytes_per_second else 1
@@ -272,11 +274,11 @@ class LoadJob:
         state.seconds = time.monotonic() - self._began_s
         if self._engine is not None:
             for number, summary in self._engine.finished():
-                if self._manifest is not None:
-                    self._manifest.mark(number, {**summary, "tasks": []})
                 state.summaries.append(summary)
                 state.done_tasks += 1
                 state.done_bytes += self._splits[number].size_bytes
+                if self._manifest is not None:
+                    self._manifest.mark(number, {**summary, "tasks": []})
             return
         state.total_tasks, state.done_tasks = self._tasks_of_spark()
         before, size = self._wave

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -33,6 +34,7 @@ SETTINGS: Final = {
 }
 """What a session of ours is made with; in a cluster's own sessions set them likewise."""
 
+_TASK_FAILURES: Final = "spark.task.maxFailures"
 _CODEC: Final = "spark.sql.execution.arrow.compression.codec"
 _SQL_LOGGER: Final = "SQLQueryContextLogger"
 _TAIL_LINES: Final = 5
@@ -76,6 +78,17 @@ def check_session(spark: SparkSession) -> None:
     check_settings({_CODEC: codec, "spark.speculation": speculates})
 
 
+def default_master(settings: Mapping[str, str]) -> str:
+    """All cores of this machine, where a task that fails is tried as often as on a cluster.
+
+    Spark's plain ``local[*]`` ends the job when a task fails first, whatever the setting says.
+
+    Args:
+        settings: of a session; ``spark.task.maxFailures`` is 4 if it is missing, Spark's default.
+    """
+    return f"local[*,{settings.get(_TASK_FAILURES, '4')}]"
+
+
 @contextlib.contextmanager
 def job_session(
     app_name: str,
@@ -88,7 +101,7 @@ def job_session(
 
     Args:
         app_name: what Spark's lists show.
-        master: such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
+        master: such as ``local[2]`` or ``spark://host:7077``; None: `default_master`.
         settings: go before `SETTINGS`.
         log_path: file that gets what Spark's processes write to stdout and stderr; None: this
             process's own.
@@ -109,7 +122,7 @@ def job_session(
         with _quiet(log_path is not None):
             yield running
         return
-    master = master or "local[*]"
+    master = master or default_master(merged)
     # An exception amid the imports of libraries can be lost; amid the start of Java it leaves it.
     interrupt = Interrupt()
     with interrupt, _environment(master), _no_orphan():
@@ -119,7 +132,8 @@ def job_session(
         with _quiet(log_path is not None):
             yield spark
     finally:
-        with _redirected(log_path):
+        # A Java that is gone leaves nothing to stop; what called it last has told that.
+        with _redirected(log_path), contextlib.suppress(Py4JNetworkError, ConnectionError):
             spark.stop()
 
 

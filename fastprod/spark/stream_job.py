@@ -16,7 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from fastprod.spark.api import progress, write_stream
 from fastprod.spark.column_mapping import ColumnMapping
-from fastprod.spark.frame_engine import queried, reader_defaults, record_frame
+from fastprod.spark.frame_engine import (
+    format_options,
+    queried,
+    reader_defaults,
+    record_frame,
+)
 from fastprod.spark.input_files import InputError, find_files, format_of, is_local
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.write_result import WriteResult
@@ -163,6 +168,7 @@ class StreamJob:
             trigger=request.trigger or None,
             kafka=kafka,
             options={
+                **format_options(records, request.mapping),
                 "fastprod.validate": "false",
                 "fastprod.max.bytes.per.second": str(max(1, limit // parallel) if limit else 0),
             },

@@ -2,7 +2,8 @@
 
 Each test runs against ``format("kafka")`` and ``format("fastprod")``: the same records, and where a
 write is refused the same words.  What differs is that ours needs ``mode("append")``, takes no
-output mode Update, and that its errors arrive in Spark's for Python data sources.
+output mode Update, that its errors arrive in Spark's for Python data sources, and that its driver
+asks the cluster before any task, so for a DataFrame without rows too.
 """
 
 from __future__ import annotations
@@ -118,6 +119,19 @@ def test_a_dataframe_without_rows_writes_nothing(
     name = topic(kafka)
     assert sink.write("select 'v' value where false", topic=name).error is None
     assert sink.records(name) == []
+
+
+def test_without_rows_ours_alone_asks_whether_the_cluster_is_there(sink: SparkSink) -> None:
+    options = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__max__block__ms": "300"}
+    outcome = sink.write("select 'v' value where false", topic="t", **options)
+    if not sink.is_ours:
+        assert outcome.error is None
+        return
+    assert outcome.error is not None
+    assert "PYTHON_DATA_SOURCE_ERROR" in outcome.error
+    assert "127.0.0.1:1" in outcome.error
+    options["fastprod__validate"] = "false"
+    assert sink.write("select 'v' value where false", topic="t", **options).error is None
 
 
 def test_the_topic_option_is_trimmed_and_wins_over_a_column_of_any_kind(

@@ -16,10 +16,12 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
+from fastprod.spark.input_files import InputError
+from fastprod.spark.manifest import Manifest
 from readers import ReadRecord, read_with_confluent
 
 PATIENCE_S = 30.0
@@ -159,6 +161,40 @@ def test_sql_chooses_rows_and_makes_columns(load: Load, records: Records, table:
     ]
 
 
+# Every kind of type, and the names of a record's other parts.
+TYPED = """id as key, if(id % 3 = 0, double('NaN'), x / 3) partition, name as headers,
+    timestamp_micros(id * 86399999999) timestamp, date_add(date'1999-12-31', int(id)) topic,
+    cast(x / 7 as decimal(20, 9)) d, array(id, null) a, map(name, x, 'n', null) m, float(x / 3) f,
+    named_struct('x', null, 'y "quoted"', encode(name, 'utf-8')) s, if(id % 2 = 0, name, null) n,
+    timestamp_ntz'2020-02-29 12:00:00.5' ntz, null nothing, array(named_struct('t', true)) t,
+    tinyint(id % 100) tiny, concat('\\u0001', name, '\\u00e9') text"""
+
+
+@pytest.mark.parametrize("ignores_nulls", ["true", "false"])
+def test_json_is_what_spark_makes_of_the_columns(
+    load: Load, records: Records, spark: SparkSession, table: str, ignores_nulls: str
+) -> None:
+    setting = "spark.sql.jsonGenerator.ignoreNullFields"
+    spark.conf.set(setting, ignores_nulls)
+    try:
+        parts = ("-H", "All=1", "--header-column", "Each=headers", "--timestamp-column", "key")
+        result = load(
+            table, "--select", TYPED, "--where", "id < 200", "--value-format", "json", *parts
+        )
+        rows = spark.read.parquet(table).where("id < 200").selectExpr(f"struct({TYPED}) row")
+        wanted = rows.select("row.key", functions.to_json("row")).collect()
+    finally:
+        spark.conf.unset(setting)
+    assert result.exit_code == 0, result.stderr
+    found = {int(each.key or b""): each for each in records()}
+    assert len(found) == len(wanted) == 200
+    for key, text in wanted:
+        record = found[key]
+        assert json.loads(record.value or b"") == json.loads(text)
+        assert sorted(record.headers) == [("All", b"1"), ("Each", b"n%d" % key)]
+        assert record.timestamp_ms == key
+
+
 def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -> None:
     result = load(table, "--sql", "select string(count(*)) value from input")
     assert result.exit_code == 0, result.stderr
@@ -174,6 +210,10 @@ def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -
         (("--where", "id ="), "[PARSE_SYNTAX_ERROR]"),
         (("--value", "name", "--schema", "name nosuchtype"), "NOSUCHTYPE"),
         (("--select", "array(id) value"), "of type array<bigint>, which has no bytes"),
+        (
+            ("--select", "parse_json(name) v", "--value-format", "json"),
+            "column 'v' is of type variant, which --value-format json does not take: cast it",
+        ),
         (("--conf", "spark.speculation=true", "--value", "name"), "spark.speculation = true"),
         (("--sql", "select max(name) value from input", "--job-id", "j"), "(Aggregate)"),
     ],
@@ -239,6 +279,27 @@ def test_after_a_failure_a_job_sends_what_is_not_marked(
     assert rest["outcome"] == "complete"
     assert rest["rows"] + wanted_marks == 2
     assert {each.value for each in records()} == {b"a", b"b" * 5000}
+
+
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_marks_that_cannot_be_written_are_a_failure_that_tells_what_was_delivered(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    def refuse(manifest: Manifest, number: int, report: object) -> None:
+        raise InputError("cannot write done/0: No space left on device")
+
+    monkeypatch.setattr(Manifest, "mark", refuse)
+    (tmp_path / "a.txt").write_text("a\n")
+    summary_file = tmp_path / "summary"
+    result = load(
+        *(str(tmp_path / "a.txt"), "--engine", engine, "--job-id", "j", "--progress", "none"),
+        *("--summary", str(summary_file)),
+    )
+    assert result.exit_code == 1, result.stderr
+    assert "1 rows known to be delivered, then: cannot write done/0: No space" in result.stderr
+    assert result.stderr.count("\n") == 1
+    told = json.loads(summary_file.read_text())
+    assert (told["outcome"], told["rows"]) == ("failed", 1)
 
 
 def test_ctrl_c_ends_the_tasks_and_the_job_goes_on_later(

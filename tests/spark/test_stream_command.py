@@ -115,6 +115,10 @@ def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
         (("rate", "--select", "nosuch"), "`nosuch` cannot be resolved"),
         (("rate", "--value", "nosuch"), "there are timestamp, value"),
         (
+            ("rate", "--select", "interval '1' day i", "--value-format", "json"),
+            "column 'i' is of type interval day, which --value-format json does not take",
+        ),
+        (
             ("rate", "--sql", "select string(count(*)) value from input"),
             "STREAMING_OUTPUT_MODE",
         ),

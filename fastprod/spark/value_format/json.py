@@ -84,6 +84,19 @@ def _native(encoder: JsonEncoder) -> JsonRows:
     )
 
 
+def check_types(schema: StructType, format_name: str) -> None:
+    """Refuse types without a form in JSON.
+
+    Args:
+        schema: of the columns to be encoded.
+        format_name: what the format was asked for by, for the message.
+
+    Raises:
+        FormatError: names the column, its type and what to do.
+    """
+    refuse_types(schema, _fault, format_name)
+
+
 def plan(schema: StructType, options: Mapping[str, str]) -> JsonEncoder:
     """Check types and options.
 
@@ -94,7 +107,7 @@ def plan(schema: StructType, options: Mapping[str, str]) -> JsonEncoder:
     Raises:
         FormatError: a type without a form in JSON, or an option's value.
     """
-    refuse_types(schema, _fault, "value.format=json")
+    check_types(schema, "value.format=json")
     ignores = options.get("json.ignorenullfields", "true").strip().lower()
     if ignores not in ("true", "false"):
         raise FormatError(f"json.ignoreNullFields = {ignores!r}: must be true or false")
@@ -116,11 +129,11 @@ def plan(schema: StructType, options: Mapping[str, str]) -> JsonEncoder:
 
 def _fault(kind: DataType) -> str | None:
     if isinstance(kind, VariantType):
-        return "cast it to a string with to_json(), or leave it out of value.columns"
+        return "cast it to a string with to_json(), or leave it out"
     if isinstance(kind, (AnsiIntervalType, CalendarIntervalType)) or (
         type(kind).__name__ in _SPATIAL
     ):
-        return "cast it to a string, or leave it out of value.columns"
+        return "cast it to a string, or leave it out"
     if isinstance(kind, MapType):
         key = kind.keyType
         if isinstance(key, (BinaryType, ArrayType, StructType, MapType, VariantType)):

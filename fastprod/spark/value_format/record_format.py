@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow
+import pyarrow.compute
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from fastprod.spark.value_format import avro, json, protobuf, raw
@@ -21,6 +22,7 @@ from fastprod.spark.value_format.format_options import FORMATS
 
 # Columns that are parts of a record: "*" leaves them out, unless they are not looked at.
 _PARTS: Final = ("key", "topic", "partition", "headers", "timestamp")
+_FIELDS: Final = ".*"
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,23 @@ class EncodedPart:
         name: "value" or "key".
         columns: their indexes.
         encoder: what makes bytes of them.
+        is_struct: whether there is one column, whose fields are encoded; a null stays a null.
     """
 
     name: str
     columns: tuple[int, ...]
     encoder: Encoder
+    is_struct: bool = False
+
+    def encode(self, batch: pyarrow.RecordBatch) -> pyarrow.Array:
+        """One cell of bytes a row; see `Encoder.encode`."""
+        if not self.is_struct:
+            return self.encoder.encode(batch.select(list(self.columns)))
+        structs = batch.column(self.columns[0])
+        cells = self.encoder.encode(pyarrow.RecordBatch.from_struct_array(structs))
+        if not structs.null_count:
+            return cells
+        return pyarrow.compute.if_else(structs.is_valid(), cells, None)
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class RecordFormat:
     def encode(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """One batch, in the columns of `schema`."""
         columns = [batch.column(index) for index in self.kept]
-        columns += [each.encoder.encode(batch.select(list(each.columns))) for each in self.parts]
+        columns += [each.encode(batch) for each in self.parts]
         return pyarrow.RecordBatch.from_arrays(columns, names=self.schema.fieldNames())
 
 
@@ -76,9 +90,11 @@ def record_format(
 ) -> RecordFormat:
     """Read value.format, value.columns, key.format and key.columns.
 
-    value.columns is "*" or names between commas.  "*" is every column but those that are parts of
-    a record: key, topic (without the option topic), partition, headers, timestamp.  A column that
-    is named is encoded, and is a part of the record besides if it has such a name.
+    value.columns is "*", names between commas, or "name.*".  "*" is every column but those that are
+    parts of a record: key, topic (without the option topic), partition, headers, timestamp.  A
+    column that is named is encoded, and is a part of the record besides if it has such a name.
+    "name.*" is the fields of a struct, whatever their names; a struct that is null is a null value.
+    key.columns has no "*".
 
     Args:
         schema: the DataFrame's.
@@ -99,17 +115,18 @@ def record_format(
     chosen = {"value": _value_columns(options, schema, formats["value"])}
     if "key.columns" in options:
         formats["key"] = _format(options, "key", formats["value"])
-        chosen["key"] = _named_columns(options, "key.columns", names)
+        chosen["key"] = _named_columns(options, "key.columns", schema)
     elif "key.format" in options:
         raise FormatError("key.format needs key.columns: without it the column key is the key")
     topic = options.get("topic")
     parts = tuple(
         EncodedPart(
             part,
-            tuple(columns),
-            _encoder(part, formats[part], _selected(schema, columns), options, topic),
+            found.columns,
+            _encoder(part, formats[part], found.schema, options, topic),
+            is_struct=found.is_struct,
         )
-        for part, columns in chosen.items()
+        for part, found in chosen.items()
     )
     wanted = {*_PARTS, *(column for _, column in header_columns)} - {"value", *chosen}
     kept = tuple(index for index, name in enumerate(names) if name in wanted)
@@ -133,23 +150,36 @@ def _format(options: Mapping[str, str], part: str, default: str) -> str:
     return found
 
 
-def _value_columns(options: Mapping[str, str], schema: StructType, format_name: str) -> list[int]:
-    names = schema.fieldNames()
+@dataclass(frozen=True)
+class _Chosen:
+    """What is encoded: columns, by their indexes, or the fields of one; and their types."""
+
+    columns: tuple[int, ...]
+    schema: StructType
+    is_struct: bool = False
+
+
+def _value_columns(options: Mapping[str, str], schema: StructType, format_name: str) -> _Chosen:
     if "value.columns" not in options and format_name == "raw":
         options = {**options, "value.columns": "value"}
     if options.get("value.columns", "*").strip() != "*":
-        return _named_columns(options, "value.columns", names)
+        return _named_columns(options, "value.columns", schema)
     parts = {name for name in _PARTS if name != "topic" or "topic" not in options}
+    names = schema.fieldNames()
     found = [index for index, name in enumerate(names) if name not in parts]
     if not found:
         raise FormatError(
             f"value.columns=* finds no column but those of a record ({', '.join(names)}): name "
             f"columns"
         )
-    return _unambiguous(found, names, "value.columns")
+    return _unambiguous(found, schema, "value.columns")
 
 
-def _named_columns(options: Mapping[str, str], option: str, names: list[str]) -> list[int]:
+def _named_columns(options: Mapping[str, str], option: str, schema: StructType) -> _Chosen:
+    names = schema.fieldNames()
+    struct = options[option].strip().removesuffix(_FIELDS)
+    if struct in names and options[option].strip() not in names:
+        return _fields_of(names.index(struct), schema, option)
     found = []
     for name in (each.strip() for each in options[option].split(",")):
         if name not in names:
@@ -157,22 +187,31 @@ def _named_columns(options: Mapping[str, str], option: str, names: list[str]) ->
             hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
             raise FormatError(f"{option}: there is no column named {name!r}; {hint}")
         found.append(names.index(name))
-    return _unambiguous(found, names, option)
+    return _unambiguous(found, schema, option)
 
 
-def _unambiguous(found: list[int], names: list[str], option: str) -> list[int]:
+def _fields_of(column: int, schema: StructType, option: str) -> _Chosen:
+    name, kind = schema.fields[column].name, schema.fields[column].dataType
+    if not isinstance(kind, StructType):
+        raise FormatError(
+            f"{option}: {name}{_FIELDS} is the fields of a struct, and column {name!r} is of type "
+            f"{kind.simpleString()}; name the column alone"
+        )
+    _unambiguous([column], schema, option)
+    _unambiguous(list(range(len(kind.fields))), kind, option)
+    return _Chosen((column,), kind, is_struct=True)
+
+
+def _unambiguous(found: list[int], schema: StructType, option: str) -> _Chosen:
     """Rows reach Python by the names of their columns, and objects have a name once."""
+    names = schema.fieldNames()
     for index in found:
         if names.count(names[index]) > 1 or found.count(index) > 1:
             raise FormatError(
                 f"{option} has the column {names[index]!r} twice: name it once, and rename or drop "
                 f"columns that share a name"
             )
-    return found
-
-
-def _selected(schema: StructType, columns: list[int]) -> StructType:
-    return StructType([schema.fields[index] for index in columns])
+    return _Chosen(tuple(found), StructType([schema.fields[index] for index in found]))
 
 
 def _encoder(

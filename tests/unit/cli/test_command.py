@@ -12,7 +12,7 @@ from fastprod.errors import KafkaError
 from fastprod.version import VERSION
 from unit.cli.conftest import Run
 
-COMMANDS = ["produce", "perf", "doctor", "demo"]
+COMMANDS = ["produce", "perf", "doctor", "demo", "broker", "load", "spark-load", "spark-stream"]
 
 
 def test_the_version_is_the_packages(run: Run) -> None:
@@ -34,7 +34,8 @@ def test_the_help_of_each_command_tells_its_exit_codes(run: Run, command: str) -
     assert result.exit_code == 0
     told = " ".join(result.stdout.split())
     assert "Exit codes: 0 all went well; 1 records failed" in told
-    assert "3 the cluster or the topic cannot be reached" in told
+    assert "2 the command or a setting is wrong, or what it needs is missing here" in told
+    assert "3 the cluster or the topic cannot be reached, nothing was sent" in told
     assert "130 Ctrl-C" in told
 
 

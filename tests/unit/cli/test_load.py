@@ -83,6 +83,7 @@ def test_what_is_wrong_takes_one_line_and_exit_code_2(
     assert result.exit_code == 2
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
+    assert single.log("one", 0) == []
 
 
 def test_a_missing_path_is_told_before_any_connection(run: Run, tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from fastprod.cli.load_options import (
     column_mapping,
     column_options,
     need,
     reader_pairs,
+    summary_option,
     write_summary,
 )
 from fastprod.spark.column_mapping import ColumnMapping
@@ -57,3 +59,15 @@ def test_a_summary_goes_where_it_is_wanted(
     assert json.loads((tmp_path / "s").read_text()) == {"rows": 2}
     with pytest.raises(click.UsageError, match="cannot write"):
         write_summary(str(tmp_path), {})
+
+
+def test_a_summary_that_cannot_be_written_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    command = click.Command("x", params=[], callback=lambda summary: click.echo(f"did {summary}"))
+    command = summary_option(command)
+    for target in (str(tmp_path), str(tmp_path / "nosuch" / "file")):
+        result = CliRunner().invoke(command, ["--summary", target])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"cannot write {target}" in result.stderr
+    for target in ("-", str(tmp_path / "new")):
+        assert CliRunner().invoke(command, ["--summary", target]).stdout == f"did {target}\n"
+    assert list(tmp_path.iterdir()) == []

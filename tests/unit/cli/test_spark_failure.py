@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import pytest
 
 from fastprod.cli.failure import RecordsFailed
 from fastprod.cli.spark_failure import root_cause, spark_failure
@@ -21,6 +22,10 @@ Caused by: java.lang.RuntimeException: other
 """
 
 
+class Py4JNetworkError(Exception):
+    """As py4j's, by its name."""
+
+
 class AnalysisException(Exception):
     """As PySpark's, by its name."""
 
@@ -35,6 +40,13 @@ def test_what_java_raised_is_told_by_its_first_line() -> None:
     assert root_cause(
         "An error occurred while calling o1.x.\n: java.io.IOException: full\n\tat x"
     ) == ("java.io.IOException: full")
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "x"), Py4JNetworkError("x")])
+def test_a_java_that_is_gone_is_told_as_that(error: Exception) -> None:
+    failure = spark_failure(error)
+    assert isinstance(failure, RecordsFailed)
+    assert failure.message.startswith("the Java process that Spark runs in has ended: ")
 
 
 def test_a_query_that_spark_refuses_is_a_wrong_command() -> None:

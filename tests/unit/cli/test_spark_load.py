@@ -42,6 +42,8 @@ def test_help_needs_neither_pyspark_nor_pyarrow() -> None:
         (("{file}", "--format", "orc", "--engine", "direct"), "orc is not read without Spark"),
         (("{file}", "--guarantee", "exactly_once"), "at_least_once"),
         (("{file}", "-X", "lingr.ms=5"), "did you mean linger.ms?"),
+        (("{file}", "-X", "key.serializer=builtins:str"), "'key.serializer' is not supported"),
+        (("{file}", "--summary", "/nosuch/file"), "cannot write /nosuch/file"),
         (("{file}", "s3a://b/c.csv"), "some paths are URLs and some are not"),
     ],
 )

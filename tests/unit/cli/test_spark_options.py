@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from fastprod.cli.spark_options import query, session_settings
+from fastprod.cli.spark_options import check_sink_settings, query, session_settings
 
 
 def test_settings_packages_and_jars_are_sparks_settings() -> None:
@@ -30,3 +30,10 @@ def test_a_whole_query_goes_without_its_parts() -> None:
     for part in ("select", "where"):
         with pytest.raises(click.UsageError, match="--sql is a whole query"):
             query({"select": None, "where": None, "sql": "select 1", part: "a"})
+
+
+def test_settings_that_the_sink_does_not_take_are_refused() -> None:
+    settings = {"bootstrap.servers": "b:1", "linger.ms": "5"}
+    check_sink_settings(settings)
+    with pytest.raises(click.UsageError, match=r"'key\.serializer' is not supported as keys are"):
+        check_sink_settings({**settings, "key.serializer": "a:B"})

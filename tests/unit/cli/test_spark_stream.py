@@ -20,6 +20,8 @@ from unit.cli.conftest import Run
         (("{folder}",), "a folder that is empty needs --format"),
         (("rate", "--trigger", "often"), "must be an interval such as '5 seconds'"),
         (("rate", "--sql", "select 1", "--select", "x"), "--sql is a whole query"),
+        (("rate", "-X", "key.serializer=builtins:str"), "'key.serializer' is not supported"),
+        (("rate", "--summary", "/nosuch/file"), "cannot write /nosuch/file"),
     ],
 )
 def test_what_is_wrong_takes_one_line_and_exit_code_2(
@@ -30,6 +32,13 @@ def test_what_is_wrong_takes_one_line_and_exit_code_2(
     assert result.exit_code == 2
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_cluster_that_does_not_answer_is_told_before_spark_starts(
+    run: Run, free_port: int
+) -> None:
+    result = run("spark-stream", "rate", "--topic", "one", "-b", f"127.0.0.1:{free_port}")
+    assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
 
 
 def test_sources_are_sparks(tmp_path: Path) -> None:

@@ -83,6 +83,44 @@ def test_raw_takes_one_column_as_it_is() -> None:
     assert encoded(value__format="raw")["value"] == b"v"
 
 
+INNER = StructType([StructField("key", LongType()), StructField("a", StringType())])
+NESTED = StructType(
+    [
+        StructField("value", INNER),
+        StructField("key", StringType()),
+        StructField("timestamp", LongType()),
+    ]
+)
+
+
+def test_the_fields_of_a_struct_may_have_the_names_of_a_records_parts() -> None:
+    structs = [{"key": 7, "a": "x"}, None, {"key": None, "a": "y"}]
+    batch = pyarrow.RecordBatch.from_pydict(
+        {"value": structs, "key": ["k", "l", None], "timestamp": [1, 2, 3]}
+    )
+    options = {"value.format": "json", "value.columns": " value.* "}
+    made = pickle.loads(pickle.dumps(record_format(NESTED, options)))
+    (found,) = made.batches(iter([batch]))
+    assert found.to_pylist() == [
+        {"key": "k", "timestamp": 1, "value": b'{"key":7,"a":"x"}'},
+        {"key": "l", "timestamp": 2, "value": None},
+        {"key": None, "timestamp": 3, "value": b'{"a":"y"}'},
+    ]
+    (last,) = made.batches(iter([batch.slice(1)]))
+    assert last.to_pylist() == found.to_pylist()[1:]
+
+
+def test_fields_that_are_no_structs_or_cannot_be_told_apart_are_refused() -> None:
+    options = {"value.format": "json", "value.columns": "key.*"}
+    with pytest.raises(
+        FormatError, match=r"key\.\* is the fields of a struct, and column 'key' is"
+    ):
+        record_format(NESTED, options)
+    doubled = StructType([StructField("a", LongType()), StructField("a", LongType())])
+    with pytest.raises(FormatError, match="'a' twice"):
+        record_format(StructType([StructField("s", doubled)]), options | {"value.columns": "s.*"})
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

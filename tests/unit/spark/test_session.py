@@ -1,0 +1,30 @@
+"""fastprod.spark.session: which settings a session has; the rest is in tests/spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprod.errors import ConfigError
+from fastprod.spark.session import SETTINGS, check_settings, default_master, first_line
+
+
+def test_a_task_on_this_machine_is_tried_as_often_as_on_a_cluster() -> None:
+    assert default_master(SETTINGS) == "local[*,4]"
+    assert default_master({"spark.task.maxFailures": "2"}) == "local[*,2]"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.execution.arrow.compression.codec", " LZ4"),
+        ("spark.speculation", "True"),
+    ],
+)
+def test_what_makes_a_write_slow_or_double_is_refused(name: str, value: str) -> None:
+    check_settings(SETTINGS)
+    with pytest.raises(ConfigError, match=name):
+        check_settings({name: value})
+
+
+def test_the_line_that_tells_is_found_among_those_of_java() -> None:
+    assert first_line("An error occurred while calling o1.x.\n: a.B: full\n\tat c") == "a.B: full"
