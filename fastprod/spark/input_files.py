@@ -87,7 +87,7 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
     absolute = Path(os.path.abspath(root))  # noqa: PTH100  resolve() would follow links
     try:
         if absolute.is_dir():
-            for folder, below, names in os.walk(absolute):
+            for folder, below, names in os.walk(absolute, onerror=_unreadable):
                 below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
                 for name in sorted(names):
                     if not name.startswith(("_", ".")):
@@ -96,6 +96,11 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
             yield _file(absolute, absolute)
     except OSError as error:
         raise InputError(f"{given}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _unreadable(error: OSError) -> None:
+    """A folder that cannot be listed, which `os.walk` by itself passes over."""
+    raise OSError(error.errno, f"{error.strerror} for the folder {error.filename}") from error
 
 
 def _file(path: Path, root: Path) -> InputFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,23 @@ def test_a_path_that_has_nothing_is_named(tmp_path: Path, name: str, told: str) 
     with pytest.raises(InputError, match=told) as caught:
         find_files([str(tmp_path / name)])
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.csv").write_text("x")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InputError, match=r"permission denied for the folder .*closed"):
+        find_files([str(tmp_path)])
 
 
 def test_names_tell_format_and_compression() -> None:
