@@ -64,10 +64,11 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     """Find the files of folders, patterns and files, each once, in the order of their paths.
 
     In folders, and all below them, files and folders whose names begin with ``_`` or ``.`` are
-    passed over, as Spark does: they are marks and what is being written.
+    passed over, as Spark does: they are marks and what is being written.  Links to folders are not
+    followed, as they may go round in circles: below a folder they are refused.
 
     Raises:
-        InputError: a path has nothing, or cannot be read.
+        InputError: a path has nothing, cannot be read, or has a link to a folder.
     """
     found: dict[str, InputFile] = {}
     for given in paths:
@@ -89,13 +90,19 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
         if absolute.is_dir():
             for folder, below, names in os.walk(absolute, onerror=_unreadable):
                 below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+                for name in below:
+                    if (Path(folder) / name).is_symlink():
+                        raise OSError(
+                            0, f"{Path(folder) / name} is a link to a folder: name it by itself"
+                        )
                 for name in sorted(names):
                     if not name.startswith(("_", ".")):
                         yield _file(Path(folder) / name, absolute)
         else:
             yield _file(absolute, absolute)
     except OSError as error:
-        raise InputError(f"{given}: {(error.strerror or str(error)).lower()}") from error
+        told = error.strerror or str(error)
+        raise InputError(f"{given}: {told[:1].lower()}{told[1:]}") from error
 
 
 def _unreadable(error: OSError) -> None:

@@ -63,6 +63,16 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(
         find_files([str(tmp_path)])
 
 
+def test_a_link_to_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.csv").write_text("x")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Link").symlink_to(tmp_path / "real")
+    with pytest.raises(InputError, match=r"in/Link is a link to a folder"):
+        find_files([str(tmp_path / "in")])
+    assert len(find_files([str(tmp_path / "in" / "Link")])) == 1
+
+
 def test_names_tell_format_and_compression() -> None:
     assert format_of(["a.parquet", "b.PQ"]) == "parquet"
     assert format_of(["a.tsv", "b.csv.gz"]) == "csv"
