@@ -28,6 +28,7 @@ _ENDINGS: Final = {
 }
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://?")
 _PATTERN: Final = re.compile(r"[*?\[]")
+_SPARKS_PATTERN: Final = re.compile(r"[]\[{}*?\\]")
 
 
 class InputError(ValueError):
@@ -115,6 +116,26 @@ def _file(path: Path, root: Path) -> InputFile:
     if not os.access(path, os.R_OK):
         raise PermissionError(13, f"permission denied for {path.name}")
     return InputFile(str(path), str(root), found.st_size, found.st_mtime_ns)
+
+
+def literal(path: str) -> str:
+    """The path, so written that Spark's readers take none of it for a pattern."""
+    return _SPARKS_PATTERN.sub(r"\\\g<0>", path)
+
+
+def spark_paths(files: Sequence[InputFile]) -> list[str]:
+    """Paths by which Spark's readers find just these files.
+
+    They are the folders where Spark reads all of them, so that it finds the columns which folders
+    named name=value stand for; else the files one by one: in folders of other names, below one that
+    it is given, Spark passes files over, and what two paths have in common it reads twice.
+    """
+    roots = dict.fromkeys(file.root for file in files)
+    between = {Path(file.path).relative_to(file.root).parent for file in files}
+    is_nested = any("=" not in part for folder in between for part in folder.parts)
+    is_double = any(str(above) in roots for root in roots for above in Path(root).parents)
+    chosen = [file.path for file in files] if is_nested or is_double else roots
+    return [literal(path) for path in chosen]
 
 
 def compression_of(path: str) -> str | None:

@@ -132,6 +132,25 @@ def test_both_engines_read_text_alike(
     ]
 
 
+@pytest.mark.parametrize("more", [(), ("--job-id", "j")])
+def test_spark_reads_the_files_that_were_found_and_no_others(
+    load: Load, records: Records, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    for name in ("top.txt", "below/a.txt", "x[1].txt", "x1.txt", "{y}.txt"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "in" / name).write_text(f"{name}\n")
+    given = ("in/below", "in/**/a.txt", "in/top.txt", "in/x[1].txt", "in/{y}.txt")
+    paths = [str(tmp_path / each) for each in given]
+    result = load(*paths, "--engine", "spark", *more)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(each.value for each in records() if each.value) == [
+        b"below/a.txt",
+        b"top.txt",
+        b"x[1].txt",
+        b"{y}.txt",
+    ]
+
+
 def test_orc_is_read_by_spark(
     load: Load, records: Records, spark: SparkSession, tmp_path: Path
 ) -> None:

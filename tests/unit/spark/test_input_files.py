@@ -13,6 +13,8 @@ from fastprod.spark.input_files import (
     find_files,
     format_of,
     is_local,
+    literal,
+    spark_paths,
 )
 
 
@@ -94,3 +96,27 @@ def test_a_scheme_makes_a_path_remote() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "paths"),
+    [
+        (("b.csv", "day=1/a.csv"), (".",), ["."]),
+        (("b.csv", "more/a.csv"), (".",), ["b.csv", "more/a.csv"]),
+        (("x/b.csv", "x/y/a.csv"), ("**/*.csv",), ["x/b.csv", "x/y/a.csv"]),
+        (("b.csv", "a.csv"), ("a.csv", "."), ["a.csv", "b.csv"]),
+        (("a[1].csv", "a1.csv"), ("a[1].csv",), [r"a\[1\].csv"]),
+    ],
+)
+def test_spark_is_told_of_just_the_files_that_were_found(
+    tmp_path: Path, names: tuple[str, ...], given: tuple[str, ...], paths: list[str]
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("x")
+    found = spark_paths(find_files([str(tmp_path / each) for each in given]))
+    assert found == [f"{tmp_path}/{path}".removesuffix("/.") for path in paths]
+
+
+def test_no_character_of_a_path_is_a_pattern_of_sparks() -> None:
+    assert literal("/a{b}/c[1]*?\\.csv") == r"/a\{b\}/c\[1\]\*\?\\.csv"
