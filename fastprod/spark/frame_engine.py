@@ -29,11 +29,27 @@ _NESTED: Final = (ArrayType, MapType, StructType, VariantType)
 _WHOLE: Final = ("Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "GlobalLimit", "Join")
 
 
-def reader_defaults(kind: str, given: Mapping[str, str], *, is_tabbed: bool) -> dict[str, str]:
-    """Options for Spark's reader by which it reads as the direct engine does."""
+def reader_defaults(
+    kind: str, given: Mapping[str, str], *, is_tabbed: bool, has_schema: bool
+) -> dict[str, str]:
+    """Options for Spark's reader by which it reads as the direct engine does.
+
+    Args:
+        kind: the format.
+        given: options by Spark's names, which go before.
+        is_tabbed: whether the files are CSV with tabs.
+        has_schema: whether columns are named by the user, not by the files.
+    """
     defaults: dict[str, str] = {}
+    if kind in ("csv", "json"):
+        # Spark's own default makes nulls of a damaged row, which are records without a value.
+        defaults["mode"] = "FAILFAST"
     if kind == "csv":
-        defaults = {"header": "true", "escape": '"'}
+        # Fields that are left over, or missing, are seen only where all are read.
+        defaults |= {"header": "true", "escape": '"', "columnPruning": "false"}
+        if not has_schema:
+            # Else files with the columns in another order are read by those of the first.
+            defaults["enforceSchema"] = "false"
         if is_tabbed:
             defaults["sep"] = "\t"
     lower = {name.lower() for name in given}

@@ -188,7 +188,12 @@ class LoadJob:
     ) -> dict[str, Any]:
         """Write one DataFrame; return what was reported."""
         request, plan = self._plan.request, self._plan
-        options = reader_defaults(plan.kind, request.reader_options, is_tabbed=plan.is_tabbed)
+        options = reader_defaults(
+            plan.kind,
+            request.reader_options,
+            is_tabbed=plan.is_tabbed,
+            has_schema=request.schema is not None,
+        )
         if root is not None and literal(root) not in paths:
             options["basePath"] = root
         found: list[WriteResult] = []

@@ -151,6 +151,27 @@ def test_spark_reads_the_files_that_were_found_and_no_others(
     ]
 
 
+DAMAGED = {
+    "a.jsonl": ['{"k": "1", "v": "x"}\n{"k": "2", "v"\n'],
+    "fewer.csv": ["k,v,w\n1,x,\n2\n"],
+    "more.csv": ["k,v\n1,x\n2,y,z\n"],
+    "other-order.csv": ["k,v\n1,x\n", "v,k\ny,2\n"],
+}
+
+
+@pytest.mark.parametrize("name", list(DAMAGED))
+def test_a_damaged_row_ends_a_load_by_spark(
+    load: Load, records: Records, tmp_path: Path, name: str
+) -> None:
+    for number, text in enumerate(DAMAGED[name]):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}{name}").write_text(text)
+    result = load(str(tmp_path / "in"), "--engine", "spark", "--key", "k", "--value", "v")
+    assert result.exit_code == 1, result.stderr
+    assert name in result.stderr or "Malformed records" in result.stderr
+    assert not [each for each in records() if each.value not in (b"x", b"y")]
+
+
 def test_orc_is_read_by_spark(
     load: Load, records: Records, spark: SparkSession, tmp_path: Path
 ) -> None:
