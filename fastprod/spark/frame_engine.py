@@ -26,7 +26,19 @@ INPUT_VIEW: Final = "input"
 
 _NESTED: Final = (ArrayType, MapType, StructType, VariantType)
 # What makes a row depend on others: such a query cannot be run file by file.
-_WHOLE: Final = ("Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "GlobalLimit", "Join")
+_WHOLE: Final = (
+    "Aggregate",
+    "Window",
+    "Sort",
+    "Distinct",
+    "Deduplicate",
+    "GlobalLimit",
+    "Offset",
+    "Join",
+    "LateralJoin",
+    "Intersect",
+    "Except",
+)
 
 
 def reader_defaults(
@@ -99,10 +111,11 @@ def check_by_row(frame: DataFrame) -> None:
     """Refuse a query whose rows depend on more than a row of the input.
 
     Raises:
-        InputError: it has an aggregate, a window, a limit, an order or a join.
+        InputError: it has an aggregate, a window, a limit, an order, a join or a subquery.
     """
     plan = frame._jdf.queryExecution().analyzed()
     found = [name for name in _WHOLE if _has_node(plan.treeString(), name)]
+    found += ["subquery"] if plan.subqueriesAll().size() else []
     if found:
         raise InputError(
             f"with --job-id the files are loaded one group after the other, and this query needs "

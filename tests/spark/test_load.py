@@ -216,6 +216,12 @@ def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -
         (("--select", "array(id) value"), "of type array<bigint>, which has no bytes"),
         (("--conf", "spark.speculation=true", "--value", "name"), "spark.speculation = true"),
         (("--sql", "select max(name) value from input", "--job-id", "j"), "(Aggregate)"),
+        (("--sql", "select name value from input offset 1", "--job-id", "j"), "(Offset)"),
+        (("--sql", "select name value from input except select 'n1'", "--job-id", "j"), "(Except)"),
+        (
+            ("--where", "id in (select x from input)", "--value", "name", "--job-id", "j"),
+            "(subquery)",
+        ),
     ],
 )
 def test_what_is_wrong_takes_one_line_and_exit_code_2(
