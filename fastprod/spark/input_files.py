@@ -138,6 +138,21 @@ def spark_paths(files: Sequence[InputFile]) -> list[str]:
     return [literal(path) for path in chosen]
 
 
+def check_spark_reads(files: Iterable[InputFile]) -> None:
+    """Refuse files that Spark's readers pass over, also where they are named.
+
+    Raises:
+        InputError: which, and what to do.
+    """
+    for file in files:
+        name = Path(file.path).name
+        if name.startswith((".", "_")) and not (name[0] == "_" and "=" in name):
+            raise InputError(
+                f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
+                f"rename it, or leave it out"
+            )
+
+
 def compression_of(path: str) -> str | None:
     """The codec that the whole file is packed with, by its name; None: none."""
     return COMPRESSIONS.get(Path(path).suffix.lower())

@@ -15,6 +15,7 @@ from fastprod.spark.input_files import (
     InputError,
     InputFile,
     NeedsSpark,
+    check_spark_reads,
     find_files,
     format_of,
     is_local,
@@ -145,14 +146,15 @@ def load_plan(request: LoadRequest) -> LoadPlan:
         return LoadPlan(request, request.kind or format_of(request.paths), [], None)
     files = find_files(request.paths)
     kind = request.kind or format_of([file.path for file in files])
-    if request.engine == "spark":
-        return LoadPlan(request, kind, files, None)
-    try:
-        reader = direct_reader(request, kind, files)
-    except InputError:
-        if request.engine == "direct":
-            raise
-        return LoadPlan(request, kind, files, None)
+    reader = None
+    if request.engine != "spark":
+        try:
+            reader = direct_reader(request, kind, files)
+        except InputError:
+            if request.engine == "direct":
+                raise
+    if reader is None:
+        check_spark_reads(files)
     return LoadPlan(request, kind, files, reader)
 
 
