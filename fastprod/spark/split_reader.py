@@ -178,6 +178,8 @@ def _csv_names(path: str, options: ReaderOptions) -> list[str]:
         convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
     )
     if options.has_header:
+        if table.num_rows != 1:
+            raise NeedsSpark(f"{path}: its lines end with \\r alone, so that none is the header's")
         return [str(column[0].as_py()) for column in table.columns]
     return [f"_c{index}" for index in range(table.num_columns)]
 

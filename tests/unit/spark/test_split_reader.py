@@ -123,6 +123,15 @@ def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path)
     assert [row["value"] for row in read(path, "csv", ColumnMapping(value="b"))] == [None, b""]
 
 
+def test_a_header_that_ends_with_a_carriage_return_alone_is_sparks(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"_c0,_c1\r1,x\r2,y\r")
+    with pytest.raises(NeedsSpark, match=r"lines end with \\r alone"):
+        read(path, "csv", ColumnMapping(value="_c1"))
+    rows = read(path, "csv", ColumnMapping(value="_c1"), options=ReaderOptions(has_header=False))
+    assert [row["value"] for row in rows] == [b"_c1", b"x", b"y"]
+
+
 def test_a_quoted_line_end_is_part_of_a_field_if_told(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,"x\ny"\n2,z\n')
