@@ -294,7 +294,9 @@ def _records(batch: pyarrow.RecordBatch, mapping: ColumnMapping) -> pyarrow.Reco
         times = batch.column(mapping.timestamp)
         if pyarrow.types.is_integer(times.type):
             times = times.cast(pyarrow.int64()).cast(pyarrow.timestamp("ms"))
-        columns["timestamp"] = times.cast(pyarrow.timestamp("us"), safe=False)
+        # Nanoseconds are cut off; what is too large for microseconds is not to wrap around.
+        is_fine = times.type.unit == "ns"
+        columns["timestamp"] = times.cast(pyarrow.timestamp("us"), safe=not is_fine)
     for index, (_, column) in enumerate(mapping.header_columns):
         columns[header_field(index)] = _payload(batch, column)
     return pyarrow.record_batch(list(columns.values()), list(columns))

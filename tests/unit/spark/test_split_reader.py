@@ -117,6 +117,13 @@ def test_row_groups_have_typed_columns_and_header_columns(tmp_path: Path) -> Non
     assert [row["timestamp"] and row["timestamp"].microsecond for row in rows] == [1000, 2000, None]
 
 
+def test_a_time_too_large_for_microseconds_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"v": ["a"], "ms": [10**17]}), path)
+    with pytest.raises(InputError, match="row groups 0 to 0 .* out of bounds"):
+        read(path, "parquet", ColumnMapping("v", timestamp="ms"))
+
+
 def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,\n2,""\n')
