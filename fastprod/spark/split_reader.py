@@ -83,7 +83,7 @@ def columns_of(file: InputFile, kind: str, options: ReaderOptions) -> dict[str, 
     """
     try:
         if kind == "parquet":
-            schema = pyarrow.parquet.read_schema(file.path)
+            schema = _parquet_schema(file.path)
         elif kind == "text":
             return {"value": pyarrow.binary()}
         elif kind == "csv":
@@ -115,10 +115,27 @@ def check_types(mapping: ColumnMapping, types: dict[str, pyarrow.DataType]) -> N
         kind = types[mapping.timestamp]
         if not pyarrow.types.is_timestamp(kind) and not pyarrow.types.is_integer(kind):
             _refuse_type("--timestamp-column", mapping.timestamp, types, "a timestamp, or ms")
+        if pyarrow.types.is_timestamp(kind) and kind.tz is None:
+            raise NeedsSpark(
+                f"--timestamp-column: the times of column {mapping.timestamp!r} have no time zone; "
+                f"Spark takes them as of its session's"
+            )
 
 
 def _refuse_type(option: str, column: str, types: dict[str, pyarrow.DataType], wanted: str) -> None:
     raise NeedsSpark(f"{option}: column {column!r} is of type {types[column]}, not {wanted}")
+
+
+def _parquet_schema(path: str) -> pyarrow.Schema:
+    """The file's, in which INT96, Spark's older form, is the instant that it stands for."""
+    parquet = pyarrow.parquet.read_metadata(path).schema
+    columns = [parquet.column(index) for index in range(len(parquet.names))]
+    instants = {each.path for each in columns if each.physical_type == "INT96"}
+    instant = pyarrow.timestamp("ns", "UTC")
+    schema = parquet.to_arrow_schema()
+    return pyarrow.schema(
+        [field.with_type(instant) if field.name in instants else field for field in schema]
+    )
 
 
 def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:

@@ -124,6 +124,22 @@ def test_a_time_too_large_for_microseconds_is_told(tmp_path: Path) -> None:
         read(path, "parquet", ColumnMapping("v", timestamp="ms"))
 
 
+def test_times_without_a_zone_are_sparks_but_not_its_older_form_of_instants(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    mapping = ColumnMapping("v", timestamp="t")
+    for zone, is_int96 in ((None, True), ("Asia/Tokyo", False), (None, False)):
+        times = pyarrow.array([5], pyarrow.timestamp("us", zone))
+        table = pyarrow.table({"v": ["a"], "t": times})
+        pyarrow.parquet.write_table(table, path, use_deprecated_int96_timestamps=is_int96)
+        if zone or is_int96:
+            assert read(path, "parquet", mapping)[0]["timestamp"].microsecond == 5
+        else:
+            with pytest.raises(NeedsSpark, match="'t' have no time zone"):
+                read(path, "parquet", mapping)
+
+
 def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,\n2,""\n')
