@@ -169,7 +169,7 @@ def _read_csv(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordB
             column_types=kinds,
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
-            null_values=[options.null_value],
+            null_values=["", options.null_value],
         ),
     )
 

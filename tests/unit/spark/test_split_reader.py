@@ -143,7 +143,9 @@ def test_times_without_a_zone_are_sparks_but_not_its_older_form_of_instants(
 def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,\n2,""\n')
-    assert [row["value"] for row in read(path, "csv", ColumnMapping(value="b"))] == [None, b""]
+    for options in (ReaderOptions(), ReaderOptions(null_value="NA")):
+        rows = read(path, "csv", ColumnMapping(value="b"), options=options)
+        assert [row["value"] for row in rows] == [None, b""]
 
 
 def test_a_header_that_ends_with_a_carriage_return_alone_is_sparks(tmp_path: Path) -> None:
