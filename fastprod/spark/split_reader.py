@@ -254,10 +254,10 @@ def _lines(data: bytes) -> pyarrow.RecordBatch:
     return pyarrow.record_batch([lines], ["value"])
 
 
-def _open(path: str) -> BinaryIO:
+def _open(path: str) -> io.BufferedReader:
     # Arrow's own streams do not read lines.
     stream = pyarrow.input_stream(path, compression=compression_of(path))
-    return cast(BinaryIO, io.BufferedReader(stream, _BUFFER_BYTES))
+    return io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
 
 
 def _open_lines(
@@ -272,6 +272,8 @@ def _open_lines(
     """
     if split.unit == "file":
         stream = _open(split.path)
+        if stream.peek(len(_BOM)).startswith(_BOM):
+            stream.read(len(_BOM))
         if skips_first:
             stream.readline()
         return stream

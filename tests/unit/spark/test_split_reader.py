@@ -172,6 +172,14 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
     assert read(path, "csv", ColumnMapping(value="b"), options=options) == [{"value": b"x"}]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: str) -> None:
+    data = b"\xef\xbb\xbfx\ny\n"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    rows = read(tmp_path / name, "text", ColumnMapping())
+    assert [row["value"] for row in rows] == [b"x", b"y"]
+
+
 def test_what_looks_like_a_time_in_json_stays_text(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"t": "2026-01-01T00:00:00"}\n')
