@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
+from fastprod.spark import load_job
 from readers import ReadRecord, read_with_confluent
 
 PATIENCE_S = 30.0
@@ -247,6 +248,22 @@ def test_a_row_that_is_refused_is_exit_code_1(load: Load, tmp_path: Path, engine
     told = json.loads((tmp_path / "s").read_text())
     assert (told["outcome"], told["rows"]) == ("failed", 0)
     assert "max_request_size" in told["error"]
+
+
+def test_what_is_wrong_with_a_later_file_is_exit_code_1_and_tells_what_was_sent(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_job, "_WAVE_BYTES", 1)
+    monkeypatch.setattr(load_job, "_WAVE_COUNT", 1_000)
+    (tmp_path / "a.csv").write_text("k,v\n1,x\n")
+    (tmp_path / "b.csv").write_text("k,w\n1,x\n")
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    more = ("--engine", "spark", "--value", "v", "--job-id", "j")
+    result = load(*paths, *more, "--summary", str(tmp_path / "s"), "--progress", "none")
+    assert result.exit_code == 1
+    assert "1 rows known to be delivered, then: --value: there is no column 'v'" in result.stderr
+    told = json.loads((tmp_path / "s").read_text())
+    assert (told["outcome"], told["rows"]) == ("failed", 1)
 
 
 @pytest.mark.parametrize("engine", ["direct", "spark"])

@@ -120,7 +120,7 @@ def test_row_groups_have_typed_columns_and_header_columns(tmp_path: Path) -> Non
 def test_a_time_too_large_for_microseconds_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"v": ["a"], "ms": [10**17]}), path)
-    with pytest.raises(InputError, match="row groups 0 to 0 .* out of bounds"):
+    with pytest.raises(InputError, match=r"row groups 0 to 0 .* out of bounds"):
         read(path, "parquet", ColumnMapping("v", timestamp="ms"))
 
 
