@@ -24,6 +24,8 @@ from fastprod.spark.reader_options import reader_options
 from fastprod.spark.split_reader import FORMATS, SplitReader, check_types, columns_of
 
 ENGINES: Final = ("auto", "spark", "direct")
+# A worker has a part of a text in its memory as a whole.
+_MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class LoadRequest:
         where: SQL condition.
         sql: a whole query over `input`, instead of both.
         engine: one of `ENGINES`; "auto": "direct" if it can do it.
-        partitions: into how many tasks to cut the work; 0: by size.
+        partitions: into how many tasks to cut the work, more if they were too large for memory; 0:
+            by size.
         max_bytes_per_second: of keys and values, all tasks together; 0: no limit.
         job_id: what the job is found again by; None: it is not.
         state: folder of the manifests.
@@ -118,7 +121,7 @@ class LoadPlan:
         """How large a task shall be."""
         if self.request.partitions:
             total = sum(file.size_bytes for file in self.files)
-            return max(1, -(-total // self.request.partitions))
+            return min(max(1, -(-total // self.request.partitions)), _MOST_BYTES)
         return SPLIT_BYTES
 
 

@@ -67,7 +67,10 @@ def test_urls_are_sparks_and_have_no_manifest() -> None:
 
 def test_tasks_are_as_many_as_wanted(request_: LoadRequest) -> None:
     assert load_plan(request_).split_bytes() == 32 * 1024 * 1024
-    assert load_plan(dataclasses.replace(request_, partitions=3)).split_bytes() == 5
+    plan = load_plan(dataclasses.replace(request_, partitions=3))
+    assert plan.split_bytes() == 5
+    large = [dataclasses.replace(plan.files[0], size_bytes=10**12)]
+    assert dataclasses.replace(plan, files=large).split_bytes() == 256 * 1024 * 1024
 
 
 def test_tabs_are_told_by_names(tmp_path: Path) -> None:
