@@ -64,9 +64,9 @@ def is_local(path: str) -> bool:
 def find_files(paths: Iterable[str]) -> list[InputFile]:
     """Find the files of folders, patterns and files, each once, in the order of their paths.
 
-    In folders, and all below them, files and folders whose names begin with ``_`` or ``.`` are
-    passed over, as Spark does: they are marks and what is being written.  Links to folders are not
-    followed, as they may go round in circles: below a folder they are refused.
+    In folders, and all below them, and by patterns, files and folders whose names begin with ``_``
+    or ``.`` are passed over, as Spark does: they are marks and what is being written.  Links to
+    folders are not followed, as they may go round in circles: below a folder they are refused.
 
     Raises:
         InputError: a path has nothing, cannot be read, or has a link to a folder.
@@ -76,7 +76,8 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
         path = unquote(urlsplit(given).path) if given.startswith("file:") else given
         matches = [path]
         if not Path(path).exists() and _PATTERN.search(path):
-            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+            found_names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+            matches = [each for each in found_names if not _is_mark(each, path)]
         files = [each for match in matches for each in _files_under(Path(match), given)]
         if not files:
             raise InputError(f"{given}: no files in it")
@@ -104,6 +105,12 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
     except OSError as error:
         told = error.strerror or str(error)
         raise InputError(f"{given}: {told[:1].lower()}{told[1:]}") from error
+
+
+def _is_mark(match: str, pattern: str) -> bool:
+    """Whether a name on the way begins with ``_``, which the pattern does not say."""
+    said = Path(pattern).parts
+    return any(part.startswith("_") and part not in said for part in Path(match).parts)
 
 
 def _unreadable(error: OSError) -> None:

@@ -29,6 +29,10 @@ def test_a_folder_stands_for_all_files_below_it_but_marks_and_hidden_ones(tmp_pa
         "day=1/a.csv",
     ]
     assert {(file.root, file.size_bytes) for file in found} == {(str(tmp_path), 1)}
+    for pattern, names in (("*", ["b.csv", "a.csv"]), ("**/*.csv", ["b.csv", "a.csv"])):
+        found = find_files([str(tmp_path / pattern)])
+        assert [Path(file.path).name for file in found] == names
+    assert len(find_files([str(tmp_path / "_temporary" / "*")])) == 1
 
 
 def test_a_file_that_several_arguments_name_is_found_once(tmp_path: Path) -> None:
