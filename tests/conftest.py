@@ -21,13 +21,18 @@ from mock_cluster import MockCluster  # noqa: E402
 pytest_plugins = ["peer_fixtures"]
 
 KAFKA_FIXTURES = {"kafka", "kafka3"}
+SPARK_TESTS = TESTS / "spark"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses real Kafka, so that `-m "not kafka"` always leaves it out."""
+    """Mark what uses real Kafka, so that `-m "not kafka"` always leaves it out; Spark comes last.
+
+    Its session lives to the end of the run, and takes time, memory and sockets of this process.
+    """
     for item in items:
         if KAFKA_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
+    items.sort(key=lambda item: SPARK_TESTS in item.path.parents)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ import click
 from fastprod.cli.failure import RecordsFailed, one_line
 
 _RAISED: Final = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_CAUSE: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_UNTOLD: Final = "[FAILED_READ_FILE"  # it names the file alone
 _ADVICE: Final = {
     "Failed to find data source: avro": (
         "; give --packages org.apache.spark:spark-avro_2.13:<version of Spark>"
@@ -50,10 +52,11 @@ def root_cause(text: str) -> str:
         raised = [match for match in _RAISED.finditer(python) if ".java:" not in match[0]]
         if raised:
             return raised[0][2]
+    causes = _CAUSE.findall(text)
     for line in text.splitlines():
         told = line.strip().removeprefix(": ")
         if told and not told.startswith("An error occurred while calling"):
-            return told
+            return f"{told}: {causes[-1]}" if causes and _UNTOLD in told else told
     return text
 
 

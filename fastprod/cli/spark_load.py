@@ -186,14 +186,15 @@ def _run(plan: LoadPlan, given: dict[str, Any]) -> None:
                 with ByteProgress(given["progress_kind"]) as progress:
                     job.run(lambda state: _show(progress, state))
         except (InputError, ConfigError, SessionFailed) as error:
-            if not state.result.rows:
+            if not state.summaries:
                 raise click.UsageError(str(error)) from error
+            # A later group of files, or the manifest: what went before is in Kafka.
             outcome, failure = "failed", str(error)
         except KeyboardInterrupt:
             outcome = "interrupted"
         except (PySparkException, Py4JError, ConnectionError) as error:
             told = spark_failure(error)
-            if isinstance(told, click.UsageError):
+            if isinstance(told, click.UsageError) and not state.summaries:
                 raise told from error
             outcome, failure = "failed", told.message
     _conclude(plan, state, outcome, failure, given)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -31,6 +32,9 @@ from fastprod.spark.value_format.record_format import RecordFormat, record_forma
 
 if TYPE_CHECKING:
     import pyarrow
+
+# What runs in the process that commits a stream's micro-batches.
+_COMMITTING: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
 _log = logging.getLogger("fastprod.spark")
 
@@ -63,6 +67,10 @@ class FastprodDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """The same for a stream; output mode Complete (`overwrite`) writes its result each time."""
+        if _COMMITTING in sys.modules:
+            # The rows are in Kafka: whatever failed now would make Spark write them again.
+            nothing = RecordFormat(schema, (), ())
+            return StreamWriter(RowPlan(value=0), sink_options(self.options), nothing)
         return StreamWriter(*self._checked(schema))
 
     def _checked(self, schema: StructType) -> tuple[RowPlan, SinkOptions, RecordFormat]:

@@ -11,6 +11,7 @@ import pyarrow
 from fastprod._core.bulk import BulkFuture
 from fastprod.producer import KafkaProducer
 from fastprod.spark.file_splits import FileSplit
+from fastprod.spark.input_files import InputError
 from fastprod.spark.pacer import Pacer
 from fastprod.spark.split_reader import SplitReader, header_field
 
@@ -63,7 +64,7 @@ class FileLoader:
             watch: called after each piece.
 
         Raises:
-            InputError: a split cannot be read.
+            InputError: a split cannot be read, or has a partition or time that is none.
             KafkaError: the producer takes no more.
 
         Blocks: while the producer's memory is full; `finish` waits for the rest.
@@ -73,7 +74,11 @@ class FileLoader:
             for batch in self._reader.batches(split):
                 for piece in self._pacer.pieces(batch.num_rows, batch.nbytes):
                     rows = batch.slice(piece.start, piece.stop - piece.start)
-                    self._pending.append((split, row, self._append(rows)))
+                    try:
+                        future = self._append(rows)
+                    except ValueError as error:
+                        raise InputError(f"{split}, from row {row:,} on: {error}") from error
+                    self._pending.append((split, row, future))
                     row += rows.num_rows
                     self._settle()
                     watch()

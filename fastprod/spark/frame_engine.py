@@ -29,14 +29,42 @@ INPUT_VIEW: Final = "input"
 _NESTED: Final = (ArrayType, MapType, StructType, VariantType)
 _IGNORES_NULLS: Final = "spark.sql.jsonGenerator.ignoreNullFields"
 # What makes a row depend on others: such a query cannot be run file by file.
-_WHOLE: Final = ("Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "GlobalLimit", "Join")
+_WHOLE: Final = (
+    "Aggregate",
+    "Window",
+    "Sort",
+    "Distinct",
+    "Deduplicate",
+    "GlobalLimit",
+    "Offset",
+    "Join",
+    "LateralJoin",
+    "Intersect",
+    "Except",
+)
 
 
-def reader_defaults(kind: str, given: Mapping[str, str], *, is_tabbed: bool) -> dict[str, str]:
-    """Options for Spark's reader by which it reads as the direct engine does."""
+def reader_defaults(
+    kind: str, given: Mapping[str, str], *, is_tabbed: bool, has_schema: bool
+) -> dict[str, str]:
+    """Options for Spark's reader by which it reads as the direct engine does.
+
+    Args:
+        kind: the format.
+        given: options by Spark's names, which go before.
+        is_tabbed: whether the files are CSV with tabs.
+        has_schema: whether columns are named by the user, not by the files.
+    """
     defaults: dict[str, str] = {}
+    if kind in ("csv", "json"):
+        # Spark's own default makes nulls of a damaged row, which are records without a value.
+        defaults["mode"] = "FAILFAST"
     if kind == "csv":
-        defaults = {"header": "true", "escape": '"'}
+        # Fields that are left over, or missing, are seen only where all are read.
+        defaults |= {"header": "true", "escape": '"', "columnPruning": "false"}
+        if not has_schema:
+            # Else files with the columns in another order are read by those of the first.
+            defaults["enforceSchema"] = "false"
         if is_tabbed:
             defaults["sep"] = "\t"
     lower = {name.lower() for name in given}
@@ -86,10 +114,11 @@ def check_by_row(frame: DataFrame) -> None:
     """Refuse a query whose rows depend on more than a row of the input.
 
     Raises:
-        InputError: it has an aggregate, a window, a limit, an order or a join.
+        InputError: it has an aggregate, a window, a limit, an order, a join or a subquery.
     """
     plan = frame._jdf.queryExecution().analyzed()
     found = [name for name in _WHOLE if _has_node(plan.treeString(), name)]
+    found += ["subquery"] if plan.subqueriesAll().size() else []
     if found:
         raise InputError(
             f"with --job-id the files are loaded one group after the other, and this query needs "

@@ -28,6 +28,7 @@ _ENDINGS: Final = {
 }
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://?")
 _PATTERN: Final = re.compile(r"[*?\[]")
+_SPARKS_PATTERN: Final = re.compile(r"[]\[{}*?\\]")
 
 
 class InputError(ValueError):
@@ -63,18 +64,20 @@ def is_local(path: str) -> bool:
 def find_files(paths: Iterable[str]) -> list[InputFile]:
     """Find the files of folders, patterns and files, each once, in the order of their paths.
 
-    In folders, and all below them, files and folders whose names begin with ``_`` or ``.`` are
-    passed over, as Spark does: they are marks and what is being written.
+    In folders, and all below them, and by patterns, files and folders whose names begin with ``_``
+    or ``.`` are passed over, as Spark does: they are marks and what is being written.  Links to
+    folders are not followed, as they may go round in circles: below a folder they are refused.
 
     Raises:
-        InputError: a path has nothing, or cannot be read.
+        InputError: a path has nothing, cannot be read, or has a link to a folder.
     """
     found: dict[str, InputFile] = {}
     for given in paths:
         path = unquote(urlsplit(given).path) if given.startswith("file:") else given
         matches = [path]
         if not Path(path).exists() and _PATTERN.search(path):
-            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+            found_names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+            matches = [each for each in found_names if not _is_mark(each, path)]
         files = [each for match in matches for each in _files_under(Path(match), given)]
         if not files:
             raise InputError(f"{given}: no files in it")
@@ -87,15 +90,32 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
     absolute = Path(os.path.abspath(root))  # noqa: PTH100  resolve() would follow links
     try:
         if absolute.is_dir():
-            for folder, below, names in os.walk(absolute):
+            for folder, below, names in os.walk(absolute, onerror=_unreadable):
                 below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+                for name in below:
+                    if (Path(folder) / name).is_symlink():
+                        raise OSError(
+                            0, f"{Path(folder) / name} is a link to a folder: name it by itself"
+                        )
                 for name in sorted(names):
                     if not name.startswith(("_", ".")):
                         yield _file(Path(folder) / name, absolute)
         else:
             yield _file(absolute, absolute)
     except OSError as error:
-        raise InputError(f"{given}: {(error.strerror or str(error)).lower()}") from error
+        told = error.strerror or str(error)
+        raise InputError(f"{given}: {told[:1].lower()}{told[1:]}") from error
+
+
+def _is_mark(match: str, pattern: str) -> bool:
+    """Whether a name on the way begins with ``_``, which the pattern does not say."""
+    said = Path(pattern).parts
+    return any(part.startswith("_") and part not in said for part in Path(match).parts)
+
+
+def _unreadable(error: OSError) -> None:
+    """A folder that cannot be listed, which `os.walk` by itself passes over."""
+    raise OSError(error.errno, f"{error.strerror} for the folder {error.filename}") from error
 
 
 def _file(path: Path, root: Path) -> InputFile:
@@ -103,6 +123,41 @@ def _file(path: Path, root: Path) -> InputFile:
     if not os.access(path, os.R_OK):
         raise PermissionError(13, f"permission denied for {path.name}")
     return InputFile(str(path), str(root), found.st_size, found.st_mtime_ns)
+
+
+def literal(path: str) -> str:
+    """The path, so written that Spark's readers take none of it for a pattern."""
+    return _SPARKS_PATTERN.sub(r"\\\g<0>", path)
+
+
+def spark_paths(files: Sequence[InputFile]) -> list[str]:
+    """Paths by which Spark's readers find just these files.
+
+    They are the folders where Spark reads all of them, so that it finds the columns which folders
+    named name=value stand for; else the files one by one: in folders of other names, below one that
+    it is given, Spark passes files over, and what two paths have in common it reads twice.
+    """
+    roots = dict.fromkeys(file.root for file in files)
+    between = {Path(file.path).relative_to(file.root).parent for file in files}
+    is_nested = any("=" not in part for folder in between for part in folder.parts)
+    is_double = any(str(above) in roots for root in roots for above in Path(root).parents)
+    chosen = [file.path for file in files] if is_nested or is_double else roots
+    return [literal(path) for path in chosen]
+
+
+def check_spark_reads(files: Iterable[InputFile]) -> None:
+    """Refuse files that Spark's readers pass over, also where they are named.
+
+    Raises:
+        InputError: which, and what to do.
+    """
+    for file in files:
+        name = Path(file.path).name
+        if name.startswith((".", "_")) and not (name[0] == "_" and "=" in name):
+            raise InputError(
+                f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
+                f"rename it, or leave it out"
+            )
 
 
 def compression_of(path: str) -> str | None:

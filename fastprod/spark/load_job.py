@@ -23,7 +23,7 @@ from fastprod.spark.frame_engine import (
     reader_defaults,
     record_frame,
 )
-from fastprod.spark.input_files import InputFile
+from fastprod.spark.input_files import InputFile, literal, spark_paths
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.load_request import LoadPlan
 from fastprod.spark.manifest import Manifest
@@ -135,7 +135,7 @@ class LoadJob:
         plan = self._plan
         if self._manifest is None:
             self.state.total_bytes = sum(file.size_bytes for file in plan.files)
-            paths = list(plan.request.paths)
+            paths = spark_paths(plan.files) if plan.files else list(plan.request.paths)
             self._wave = (0, self.state.total_bytes)
             self.state.summaries.append(self._write_frame(paths, None, watch))
             self.state.done_bytes = self.state.total_bytes
@@ -145,8 +145,8 @@ class LoadJob:
         for wave in _waves(left, roots):
             size = sum(split.size_bytes for _, split in wave)
             self._wave = (self.state.done_bytes, size)
-            paths = [split.path for _, split in wave]
-            summary = self._write_frame(paths, roots[paths[0]], watch)
+            paths = [literal(split.path) for _, split in wave]
+            summary = self._write_frame(paths, roots[wave[0][1].path], watch)
             self.state.summaries.append(summary)
             self.state.done_bytes = sum(self._wave)
             # One figure for the wave: its first file carries it, the others are marked empty.
@@ -189,8 +189,13 @@ class LoadJob:
     ) -> dict[str, Any]:
         """Write one DataFrame; return what was reported."""
         request, plan = self._plan.request, self._plan
-        options = reader_defaults(plan.kind, request.reader_options, is_tabbed=plan.is_tabbed)
-        if root is not None and root not in paths:
+        options = reader_defaults(
+            plan.kind,
+            request.reader_options,
+            is_tabbed=plan.is_tabbed,
+            has_schema=request.schema is not None,
+        )
+        if root is not None and literal(root) not in paths:
             options["basePath"] = root
         found: list[WriteResult] = []
 

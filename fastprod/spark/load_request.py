@@ -15,6 +15,7 @@ from fastprod.spark.input_files import (
     InputError,
     InputFile,
     NeedsSpark,
+    check_spark_reads,
     find_files,
     format_of,
     is_local,
@@ -23,6 +24,8 @@ from fastprod.spark.reader_options import reader_options
 from fastprod.spark.split_reader import FORMATS, SplitReader, check_types, columns_of
 
 ENGINES: Final = ("auto", "spark", "direct")
+# A worker has a part of a text in its memory as a whole.
+_MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class LoadRequest:
         where: SQL condition.
         sql: a whole query over `input`, instead of both.
         engine: one of `ENGINES`; "auto": "direct" if it can do it.
-        partitions: into how many tasks to cut the work; 0: by size.
+        partitions: into how many tasks to cut the work, more if they were too large for memory; 0:
+            by size.
         max_bytes_per_second: of keys and values, all tasks together; 0: no limit.
         job_id: what the job is found again by; None: it is not.
         state: folder of the manifests.
@@ -117,7 +121,7 @@ class LoadPlan:
         """How large a task shall be."""
         if self.request.partitions:
             total = sum(file.size_bytes for file in self.files)
-            return max(1, -(-total // self.request.partitions))
+            return min(max(1, -(-total // self.request.partitions)), _MOST_BYTES)
         return SPLIT_BYTES
 
 
@@ -145,14 +149,15 @@ def load_plan(request: LoadRequest) -> LoadPlan:
         return LoadPlan(request, request.kind or format_of(request.paths), [], None)
     files = find_files(request.paths)
     kind = request.kind or format_of([file.path for file in files])
-    if request.engine == "spark":
-        return LoadPlan(request, kind, files, None)
-    try:
-        reader = direct_reader(request, kind, files)
-    except InputError:
-        if request.engine == "direct":
-            raise
-        return LoadPlan(request, kind, files, None)
+    reader = None
+    if request.engine != "spark":
+        try:
+            reader = direct_reader(request, kind, files)
+        except InputError:
+            if request.engine == "direct":
+                raise
+    if reader is None:
+        check_spark_reads(files)
     return LoadPlan(request, kind, files, reader)
 
 

@@ -19,7 +19,7 @@ class ReaderOptions:
         has_header: the first line of a CSV file has the names of its columns.
         separator: between two fields of CSV.
         quote: around a field of CSV; two of them stand for one.  "": none.
-        null_value: a field of CSV, without quotes, that stands for null.
+        null_value: a field of CSV, without quotes, that stands for null besides an empty one.
         is_multiline: a quoted field of CSV may have line ends, so that no file can be cut.
     """
 

@@ -83,7 +83,7 @@ def columns_of(file: InputFile, kind: str, options: ReaderOptions) -> dict[str, 
     """
     try:
         if kind == "parquet":
-            schema = pyarrow.parquet.read_schema(file.path)
+            schema = _parquet_schema(file.path)
         elif kind == "text":
             return {"value": pyarrow.binary()}
         elif kind == "csv":
@@ -115,10 +115,27 @@ def check_types(mapping: ColumnMapping, types: dict[str, pyarrow.DataType]) -> N
         kind = types[mapping.timestamp]
         if not pyarrow.types.is_timestamp(kind) and not pyarrow.types.is_integer(kind):
             _refuse_type("--timestamp-column", mapping.timestamp, types, "a timestamp, or ms")
+        if pyarrow.types.is_timestamp(kind) and kind.tz is None:
+            raise NeedsSpark(
+                f"--timestamp-column: the times of column {mapping.timestamp!r} have no time zone; "
+                f"Spark takes them as of its session's"
+            )
 
 
 def _refuse_type(option: str, column: str, types: dict[str, pyarrow.DataType], wanted: str) -> None:
     raise NeedsSpark(f"{option}: column {column!r} is of type {types[column]}, not {wanted}")
+
+
+def _parquet_schema(path: str) -> pyarrow.Schema:
+    """The file's, in which INT96, Spark's older form, is the instant that it stands for."""
+    parquet = pyarrow.parquet.read_metadata(path).schema
+    columns = [parquet.column(index) for index in range(len(parquet.names))]
+    instants = {each.path for each in columns if each.physical_type == "INT96"}
+    instant = pyarrow.timestamp("ns", "UTC")
+    schema = parquet.to_arrow_schema()
+    return pyarrow.schema(
+        [field.with_type(instant) if field.name in instants else field for field in schema]
+    )
 
 
 def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
@@ -152,7 +169,7 @@ def _read_csv(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordB
             column_types=kinds,
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
-            null_values=[options.null_value],
+            null_values=["", options.null_value],
         ),
     )
 
@@ -178,6 +195,8 @@ def _csv_names(path: str, options: ReaderOptions) -> list[str]:
         convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
     )
     if options.has_header:
+        if table.num_rows != 1:
+            raise NeedsSpark(f"{path}: its lines end with \\r alone, so that none is the header's")
         return [str(column[0].as_py()) for column in table.columns]
     return [f"_c{index}" for index in range(table.num_columns)]
 
@@ -235,10 +254,10 @@ def _lines(data: bytes) -> pyarrow.RecordBatch:
     return pyarrow.record_batch([lines], ["value"])
 
 
-def _open(path: str) -> BinaryIO:
+def _open(path: str) -> io.BufferedReader:
     # Arrow's own streams do not read lines.
     stream = pyarrow.input_stream(path, compression=compression_of(path))
-    return cast(BinaryIO, io.BufferedReader(stream, _BUFFER_BYTES))
+    return io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
 
 
 def _open_lines(
@@ -253,6 +272,8 @@ def _open_lines(
     """
     if split.unit == "file":
         stream = _open(split.path)
+        if stream.peek(len(_BOM)).startswith(_BOM):
+            stream.read(len(_BOM))
         if skips_first:
             stream.readline()
         return stream
@@ -292,7 +313,9 @@ def _records(batch: pyarrow.RecordBatch, mapping: ColumnMapping) -> pyarrow.Reco
         times = batch.column(mapping.timestamp)
         if pyarrow.types.is_integer(times.type):
             times = times.cast(pyarrow.int64()).cast(pyarrow.timestamp("ms"))
-        columns["timestamp"] = times.cast(pyarrow.timestamp("us"), safe=False)
+        # Nanoseconds are cut off; what is too large for microseconds is not to wrap around.
+        is_fine = times.type.unit == "ns"
+        columns["timestamp"] = times.cast(pyarrow.timestamp("us"), safe=not is_fine)
     for index, (_, column) in enumerate(mapping.header_columns):
         columns[header_field(index)] = _payload(batch, column)
     return pyarrow.record_batch(list(columns.values()), list(columns))

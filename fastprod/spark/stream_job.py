@@ -22,8 +22,9 @@ from fastprod.spark.frame_engine import (
     reader_defaults,
     record_frame,
 )
-from fastprod.spark.input_files import InputError, find_files, format_of, is_local
+from fastprod.spark.input_files import InputError, InputFile, find_files, format_of, is_local
 from fastprod.spark.interrupt import Interrupt
+from fastprod.spark.load_request import is_tabbed
 from fastprod.spark.write_result import WriteResult
 
 _WATCH_S: Final = 0.2
@@ -88,17 +89,23 @@ def stream_source(
             raise InputError(f"{source}: after kafka: comes the topic")
         given = {"kafka.bootstrap.servers": servers, "subscribe": rest, **options}
         return StreamSource("kafka", given)
+    files: list[InputFile] = []
     if is_local(source):
         if not Path(source).is_dir():
             raise InputError(f"{source}: no such folder, and neither rate nor kafka:TOPIC")
-        if kind is None:
-            try:
-                kind = format_of([file.path for file in find_files([source])])
-            except InputError as error:
+        try:
+            files = find_files([source])
+            kind = kind or format_of([file.path for file in files])
+        except InputError as error:
+            if kind is None:
                 raise InputError(f"{error}; a folder that is empty needs --format") from error
     elif kind is None:
         raise InputError(f"{source}: a URL needs --format")
-    return StreamSource(kind, reader_defaults(kind, options, is_tabbed=False), source, schema)
+    assert kind is not None
+    given = reader_defaults(
+        kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
+    )
+    return StreamSource(kind, given, source, schema)
 
 
 class StreamJob:

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession, functions
 
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
+from fastprod.spark import load_job
 from fastprod.spark.input_files import InputError
 from fastprod.spark.manifest import Manifest
 from readers import ReadRecord, read_with_confluent
@@ -134,6 +135,46 @@ def test_both_engines_read_text_alike(
     ]
 
 
+@pytest.mark.parametrize("more", [(), ("--job-id", "j")])
+def test_spark_reads_the_files_that_were_found_and_no_others(
+    load: Load, records: Records, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    for name in ("top.txt", "below/a.txt", "x[1].txt", "x1.txt", "{y}.txt"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "in" / name).write_text(f"{name}\n")
+    given = ("in/below", "in/**/a.txt", "in/top.txt", "in/x[1].txt", "in/{y}.txt")
+    paths = [str(tmp_path / each) for each in given]
+    result = load(*paths, "--engine", "spark", *more)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(each.value for each in records() if each.value) == [
+        b"below/a.txt",
+        b"top.txt",
+        b"x[1].txt",
+        b"{y}.txt",
+    ]
+
+
+DAMAGED = {
+    "a.jsonl": ['{"k": "1", "v": "x"}\n{"k": "2", "v"\n'],
+    "fewer.csv": ["k,v,w\n1,x,\n2\n"],
+    "more.csv": ["k,v\n1,x\n2,y,z\n"],
+    "other-order.csv": ["k,v\n1,x\n", "v,k\ny,2\n"],
+}
+
+
+@pytest.mark.parametrize("name", list(DAMAGED))
+def test_a_damaged_row_ends_a_load_by_spark(
+    load: Load, records: Records, tmp_path: Path, name: str
+) -> None:
+    for number, text in enumerate(DAMAGED[name]):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}{name}").write_text(text)
+    result = load(str(tmp_path / "in"), "--engine", "spark", "--key", "k", "--value", "v")
+    assert result.exit_code == 1, result.stderr
+    assert name in result.stderr or "Malformed records" in result.stderr
+    assert not [each for each in records() if each.value not in (b"x", b"y")]
+
+
 def test_orc_is_read_by_spark(
     load: Load, records: Records, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -216,6 +257,12 @@ def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -
         ),
         (("--conf", "spark.speculation=true", "--value", "name"), "spark.speculation = true"),
         (("--sql", "select max(name) value from input", "--job-id", "j"), "(Aggregate)"),
+        (("--sql", "select name value from input offset 1", "--job-id", "j"), "(Offset)"),
+        (("--sql", "select name value from input except select 'n1'", "--job-id", "j"), "(Except)"),
+        (
+            ("--where", "id in (select x from input)", "--value", "name", "--job-id", "j"),
+            "(subquery)",
+        ),
     ],
 )
 def test_what_is_wrong_takes_one_line_and_exit_code_2(
@@ -241,6 +288,22 @@ def test_a_row_that_is_refused_is_exit_code_1(load: Load, tmp_path: Path, engine
     told = json.loads((tmp_path / "s").read_text())
     assert (told["outcome"], told["rows"]) == ("failed", 0)
     assert "max_request_size" in told["error"]
+
+
+def test_what_is_wrong_with_a_later_file_is_exit_code_1_and_tells_what_was_sent(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_job, "_WAVE_BYTES", 1)
+    monkeypatch.setattr(load_job, "_WAVE_COUNT", 1_000)
+    (tmp_path / "a.csv").write_text("k,v\n1,x\n")
+    (tmp_path / "b.csv").write_text("k,w\n1,x\n")
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    more = ("--engine", "spark", "--value", "v", "--job-id", "j")
+    result = load(*paths, *more, "--summary", str(tmp_path / "s"), "--progress", "none")
+    assert result.exit_code == 1
+    assert "1 rows known to be delivered, then: --value: there is no column 'v'" in result.stderr
+    told = json.loads((tmp_path / "s").read_text())
+    assert (told["outcome"], told["rows"]) == ("failed", 1)
 
 
 @pytest.mark.parametrize("engine", ["direct", "spark"])

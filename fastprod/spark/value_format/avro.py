@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,19 @@ _SIMPLE: Final[dict[type[DataType], Any]] = {
     DateType: {"type": "int", "logicalType": "date"},
     TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
     TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+
+
+# Types and logical types that take a column's numbers and say something else by them.
+_TIMES_OF_DAY: Final = ("time-millis", "time-micros")
+_MICROS: Final = ("timestamp-micros", "local-timestamp-micros")
+_OTHERS: Final = tuple(each.replace("micros", by) for each in _MICROS for by in ("millis", "nanos"))
+_WRONG: Final[dict[type[DataType], tuple[str, ...]]] = {
+    LongType: ("int", "date", "time-millis", "float"),
+    DoubleType: ("float",),
+    DateType: (*_TIMES_OF_DAY, *_MICROS, *_OTHERS),
+    TimestampType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int"),
+    TimestampNTZType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int"),
 }
 
 
@@ -132,6 +145,8 @@ def _check_fields(schema: StructType, parsed: Any) -> None:
             f"avro.schema has no field for {', '.join(unknown)}; it has {', '.join(wanted)}: leave "
             f"the others out of value.columns"
         )
+    for fault in _type_faults(schema, parsed, ""):
+        raise FormatError(fault)
     missing = [
         name
         for name, has_default in wanted.items()
@@ -141,6 +156,35 @@ def _check_fields(schema: StructType, parsed: Any) -> None:
         raise FormatError(
             f"avro.schema has fields without a default that are no columns: {', '.join(missing)}"
         )
+
+
+def _type_faults(kind: DataType, wanted: Any, where: str) -> Iterator[str]:
+    """What fastavro would write without a word, though it is not what the schema says."""
+    if isinstance(wanted, list):
+        # fastavro takes the first that a number may be.
+        for each in wanted:
+            yield from _type_faults(kind, each, where)
+        return
+    if isinstance(wanted, str):
+        wanted = {"type": wanted}
+    if isinstance(kind, StructType):
+        types = {each["name"]: each["type"] for each in wanted.get("fields", ())}
+        for field in kind.fields:
+            if field.name in types:
+                inner = f"{where}.{field.name}".strip(".")
+                yield from _type_faults(field.dataType, types[field.name], inner)
+    elif isinstance(kind, ArrayType) and "items" in wanted:
+        yield from _type_faults(kind.elementType, wanted["items"], f"{where}.element")
+    elif isinstance(kind, MapType) and "values" in wanted:
+        yield from _type_faults(kind.valueType, wanted["values"], f"{where}.value")
+    else:
+        told = wanted.get("logicalType", wanted["type"])
+        if told in _WRONG.get(type(kind), ()):
+            yield (
+                f"avro.schema: {where} is of type {told}, and its column of type "
+                f"{kind.simpleString()}, whose numbers mean something else or do not fit: cast the "
+                f"column, or change the schema"
+            )
 
 
 def _fault(kind: DataType) -> str | None:

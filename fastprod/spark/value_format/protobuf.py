@@ -81,8 +81,13 @@ class ProtobufEncoder:
     def encode(self, rows: pyarrow.RecordBatch) -> pyarrow.Array:
         """One message a row; see `Encoder.encode`."""
         message_class = _message_class(self.descriptors, self.message)
+        oneofs = _oneofs(message_class.DESCRIPTOR, rows.schema.names)
 
         def put(out: io.BytesIO, row: dict[str, Any]) -> None:
+            for names in oneofs:
+                held = [name for name in names if row[name] is not None]
+                if len(held) > 1:
+                    raise ValueError(f"{' and '.join(held)} are of one oneof, and none is null")
             data = message_class(**row).SerializeToString()
             out.write(self.prefix)
             out.write(data)
@@ -94,6 +99,13 @@ class ProtobufEncoder:
 def _message_class(descriptors: bytes, message: str) -> Any:
     factory = load("google.protobuf.message_factory", PACKAGE, "the format protobuf")
     return factory.GetMessageClass(_pool(descriptors).FindMessageTypeByName(message))
+
+
+def _oneofs(descriptor: Any, columns: list[str]) -> list[list[str]]:
+    """Columns of which a message can have one: the runtime would keep the last."""
+    found = [[each.name for each in oneof.fields] for oneof in descriptor.oneofs]
+    among = [[name for name in names if name in columns] for names in found]
+    return [names for names in among if len(names) > 1]
 
 
 def _pool(descriptors: bytes) -> Any:

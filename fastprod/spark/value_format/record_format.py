@@ -118,6 +118,14 @@ def record_format(
         chosen["key"] = _named_columns(options, "key.columns", schema)
     elif "key.format" in options:
         raise FormatError("key.format needs key.columns: without it the column key is the key")
+    for header, column in header_columns:
+        if column in chosen and (
+            formats[column] != "raw" or [names[each] for each in chosen[column]] != [column]
+        ):
+            raise FormatError(
+                f"header.column.{header} names {column!r}, which is what {column}.format makes: "
+                f"give the column another name"
+            )
     topic = options.get("topic")
     parts = tuple(
         EncodedPart(

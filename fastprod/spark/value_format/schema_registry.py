@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from fastprod.spark.value_format.column_types import FormatError
@@ -45,25 +46,32 @@ def registered_prefix(
             f"{URL} needs the option topic: schemas are registered under its name, and rows that "
             f"name their own topics have none in common"
         )
-    library = load("confluent_kafka.schema_registry", _PACKAGE, URL)
     settings = {
         name.removeprefix(REGISTRY): value.strip()
         for name, value in options.items()
         if name.startswith(REGISTRY)
     }
+    number = _registered(tuple(sorted(settings.items())), f"{topic}-{part}", schema, kind)
+    return struct.pack(">bI", 0, number)
+
+
+@lru_cache(maxsize=16)
+def _registered(given: tuple[tuple[str, str], ...], subject: str, schema: str, kind: str) -> int:
+    """The schema's id, asked for once in a process: a stream asks twice a micro-batch."""
+    library = load("confluent_kafka.schema_registry", _PACKAGE, URL)
+    settings = dict(given)
     try:
         with library.SchemaRegistryClient(settings) as client:
-            number = client.register_schema(f"{topic}-{part}", library.Schema(schema, kind))
+            return int(client.register_schema(subject, library.Schema(schema, kind)))
     except Exception as error:
         # What its HTTP library raises is no part of its interface.
         raise FormatError(
             _without_secrets(
                 f"the schema registry at {settings['url']} did not register the schema of "
-                f"{topic}-{part}: {type(error).__name__}: {error}",
+                f"{subject}: {type(error).__name__}: {error}",
                 settings,
             )
         ) from None
-    return struct.pack(">bI", 0, number)
 
 
 def _without_secrets(text: str, settings: Mapping[str, str]) -> str:

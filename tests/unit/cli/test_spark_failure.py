@@ -49,6 +49,12 @@ def test_a_java_that_is_gone_is_told_as_that(error: Exception) -> None:
     assert failure.message.startswith("the Java process that Spark runs in has ended: ")
 
 
+def test_a_file_that_cannot_be_read_is_told_with_the_cause() -> None:
+    text = ": x.SparkException: [FAILED_READ_FILE.NO_HINT] reading file:///a.csv. \n\tat x\n"
+    text += "Caused by: x.Middle: no\n\tat x\nCaused by: x.Malformed: record 2\n\tat x\n"
+    assert root_cause(text).endswith("file:///a.csv.: x.Malformed: record 2")
+
+
 def test_a_query_that_spark_refuses_is_a_wrong_command() -> None:
     error = AnalysisException("[UNRESOLVED] `x` cannot be resolved; line 1 pos 7;\n'Project ['x]\n")
     failure = spark_failure(error)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from fastprod.api_versions import PRODUCE
@@ -11,7 +13,7 @@ from fastprod.producer import KafkaProducer
 from fastprod.spark.column_mapping import ColumnMapping
 from fastprod.spark.file_loader import FileLoader
 from fastprod.spark.file_splits import FileSplit, split_file
-from fastprod.spark.input_files import find_files
+from fastprod.spark.input_files import InputError, find_files
 from fastprod.spark.split_reader import SplitReader
 from peer.scripted_peer import Peer
 from peer_fixtures import PeerFactory
@@ -59,3 +61,13 @@ def test_a_row_that_is_refused_is_named(single: Peer, splits: list[FileSplit]) -
     assert loader.first_error is not None
     assert "a.txt, bytes 10 to 19, row 0 (from 0): " in loader.first_error
     assert "TOPIC_AUTHORIZATION_FAILED" in loader.first_error
+
+
+def test_a_partition_that_is_none_is_named(single: Peer, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"v": ["x", "y"], "p": [0, -1]}), path)
+    reader = SplitReader("parquet", ColumnMapping("v", "", "p"))
+    with KafkaProducer(bootstrap_servers=single.bootstrap_servers) as producer:
+        loader = FileLoader(producer, "one", reader)
+        with pytest.raises(InputError, match=r"a\.parquet, .*from row 0 on: .*row 1 is -1"):
+            loader.load(split_file(find_files([str(path)])[0], "parquet"), lambda: None)

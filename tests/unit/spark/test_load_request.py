@@ -46,6 +46,17 @@ def test_everything_else_is_sparks(request_: LoadRequest, change: dict[str, obje
             load_plan(dataclasses.replace(changed, engine="direct"))
 
 
+@pytest.mark.parametrize("name", ["_a.csv", ".a.csv"])
+def test_a_file_that_spark_passes_over_is_refused_where_spark_reads(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("key,value\n1,x\n")
+    request = LoadRequest((str(tmp_path / name),), "t", {})
+    assert load_plan(request).engine == "direct"
+    with pytest.raises(InputError, match="Spark's readers pass over files"):
+        load_plan(dataclasses.replace(request, where="true"))
+
+
 def test_urls_are_sparks_and_have_no_manifest() -> None:
     request = LoadRequest(("s3a://b/a.parquet",), "t", {})
     assert load_plan(request).engine == "spark"
@@ -56,7 +67,10 @@ def test_urls_are_sparks_and_have_no_manifest() -> None:
 
 def test_tasks_are_as_many_as_wanted(request_: LoadRequest) -> None:
     assert load_plan(request_).split_bytes() == 32 * 1024 * 1024
-    assert load_plan(dataclasses.replace(request_, partitions=3)).split_bytes() == 5
+    plan = load_plan(dataclasses.replace(request_, partitions=3))
+    assert plan.split_bytes() == 5
+    large = [dataclasses.replace(plan.files[0], size_bytes=10**12)]
+    assert dataclasses.replace(plan, files=large).split_bytes() == 256 * 1024 * 1024
 
 
 def test_tabs_are_told_by_names(tmp_path: Path) -> None:

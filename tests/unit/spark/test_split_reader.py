@@ -117,10 +117,44 @@ def test_row_groups_have_typed_columns_and_header_columns(tmp_path: Path) -> Non
     assert [row["timestamp"] and row["timestamp"].microsecond for row in rows] == [1000, 2000, None]
 
 
+def test_a_time_too_large_for_microseconds_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"v": ["a"], "ms": [10**17]}), path)
+    with pytest.raises(InputError, match=r"row groups 0 to 0 .* out of bounds"):
+        read(path, "parquet", ColumnMapping("v", timestamp="ms"))
+
+
+def test_times_without_a_zone_are_sparks_but_not_its_older_form_of_instants(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    mapping = ColumnMapping("v", timestamp="t")
+    for zone, is_int96 in ((None, True), ("Asia/Tokyo", False), (None, False)):
+        times = pyarrow.array([5], pyarrow.timestamp("us", zone))
+        table = pyarrow.table({"v": ["a"], "t": times})
+        pyarrow.parquet.write_table(table, path, use_deprecated_int96_timestamps=is_int96)
+        if zone or is_int96:
+            assert read(path, "parquet", mapping)[0]["timestamp"].microsecond == 5
+        else:
+            with pytest.raises(NeedsSpark, match="'t' have no time zone"):
+                read(path, "parquet", mapping)
+
+
 def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,\n2,""\n')
-    assert [row["value"] for row in read(path, "csv", ColumnMapping(value="b"))] == [None, b""]
+    for options in (ReaderOptions(), ReaderOptions(null_value="NA")):
+        rows = read(path, "csv", ColumnMapping(value="b"), options=options)
+        assert [row["value"] for row in rows] == [None, b""]
+
+
+def test_a_header_that_ends_with_a_carriage_return_alone_is_sparks(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"_c0,_c1\r1,x\r2,y\r")
+    with pytest.raises(NeedsSpark, match=r"lines end with \\r alone"):
+        read(path, "csv", ColumnMapping(value="_c1"))
+    rows = read(path, "csv", ColumnMapping(value="_c1"), options=ReaderOptions(has_header=False))
+    assert [row["value"] for row in rows] == [b"_c1", b"x", b"y"]
 
 
 def test_a_quoted_line_end_is_part_of_a_field_if_told(tmp_path: Path) -> None:
@@ -136,6 +170,14 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"a;b\n1;x\n"))
     options = ReaderOptions(separator=";")
     assert read(path, "csv", ColumnMapping(value="b"), options=options) == [{"value": b"x"}]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: str) -> None:
+    data = b"\xef\xbb\xbfx\ny\n"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    rows = read(tmp_path / name, "text", ColumnMapping())
+    assert [row["value"] for row in rows] == [b"x", b"y"]
 
 
 def test_what_looks_like_a_time_in_json_stays_text(tmp_path: Path) -> None:

@@ -114,3 +114,38 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(FormatError, match="pip install 'fastavro'"):
         plan(StructType().add("a", LongType()))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "told"),
+    [
+        ("at", {"type": "long", "logicalType": "timestamp-millis"}, "at is of type timestamp-mi"),
+        ("at", ["null", {"type": "long", "logicalType": "timestamp-nanos"}], "timestamp-nanos"),
+        ("local", {"type": "long", "logicalType": "local-timestamp-millis"}, "local-timestamp-mi"),
+        ("day", {"type": "int", "logicalType": "time-millis"}, "time-millis"),
+        ("l", "int", "l is of type int, and its column of type bigint"),
+        ("d", ["float", "double"], "d is of type float"),
+        ("d", "float", "d is of type float, and its column of type double"),
+        (
+            "list",
+            {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}},
+            "list.element is of type timestamp-millis",
+        ),
+        ("at", ["null", {"type": "long", "logicalType": "timestamp-micros"}], None),
+        ("at", "long", None),
+        ("l", {"type": "long", "logicalType": "timestamp-millis"}, None),
+        ("d", ["null", "double"], None),
+    ],
+)
+def test_a_schema_that_would_give_numbers_another_meaning_is_refused(
+    column: str, wanted: Any, told: str | None
+) -> None:
+    schema = json.dumps(
+        {"type": "record", "name": "r", "fields": [{"name": column, "type": wanted}]}
+    )
+    columns = from_arrow_schema(ROWS.select([column]).schema)
+    if told is None:
+        assert plan(columns, avro__schema=schema).schema == schema
+    else:
+        with pytest.raises(FormatError, match=told):
+            plan(columns, avro__schema=schema)

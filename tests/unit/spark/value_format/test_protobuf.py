@@ -136,3 +136,18 @@ def test_what_cannot_be_read_is_refused(descriptors: Path, tmp_path: Path) -> No
     bad.write_bytes(b"\xff\xff\xff")
     with pytest.raises(FormatError, match=r"p\.Row is not to be had"):
         plan(schema, bad)
+
+
+def test_a_row_with_two_values_of_a_oneof_is_refused(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="p", syntax="proto3")
+    message = file.message_type.add(name="Row")
+    message.oneof_decl.add(name="either")
+    for number, name in enumerate(("a", "b"), 1):
+        message.field.add(name=name, number=number, type=INT64, label=1, oneof_index=0)
+    path = tmp_path / "o.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    encoder = plan(StructType().add("a", LongType()).add("b", LongType()), path)
+    rows = pyarrow.RecordBatch.from_pydict({"a": [1, None, 1], "b": [None, 2, 2]})
+    assert encoder.encode(rows.slice(0, 2)).to_pylist() == [b"\x08\x01", b"\x10\x02"]
+    with pytest.raises(ValueError, match=r"row 2 .* a and b are of one oneof"):
+        encoder.encode(rows)

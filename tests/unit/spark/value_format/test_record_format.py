@@ -56,6 +56,12 @@ def test_a_star_is_every_column_that_is_no_part_of_a_record() -> None:
     }
 
 
+def test_a_header_is_not_made_of_what_a_format_makes() -> None:
+    with pytest.raises(FormatError, match=r"header\.column\.h names 'value', which is what value"):
+        encoded((("h", "value"),), value__format="json")
+    assert encoded((("h", "value"),), value__format="raw")["value"] == b"v"
+
+
 def test_a_topic_that_nobody_looks_at_is_a_column_like_others() -> None:
     row = encoded(value__format="json", topic="other", value__columns="*")
     assert row["value"] == b'{"id":7,"topic":"t","name":"n","value":"dg==","trace":"x"}'

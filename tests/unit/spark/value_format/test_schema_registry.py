@@ -69,6 +69,7 @@ def test_the_schema_is_registered_once_and_its_id_precedes_every_message(
     encoder = avro.plan(SCHEMA, options(registry), "orders", "value")
     found = encoder.encode(pyarrow.RecordBatch.from_pydict({"a": [1, -1]})).to_pylist()
     assert found == [b"\0\0\0\x01\x02\x02", b"\0\0\0\x01\x02\x01"]
+    assert avro.plan(SCHEMA, options(registry), "orders", "value") == encoder
     ((path, body),) = registry.asked
     assert path == "/subjects/orders-value/versions"
     assert json.loads(body["schema"])["name"] == "topLevelRecord"

@@ -1,0 +1,22 @@
+"""fastprod.spark.frame_engine: what needs no session."""
+
+from __future__ import annotations
+
+from fastprod.spark.frame_engine import reader_defaults
+
+
+def test_text_is_read_as_without_spark_unless_told() -> None:
+    csv = reader_defaults("csv", {"Mode": "PERMISSIVE"}, is_tabbed=True, has_schema=False)
+    assert csv == {
+        "Mode": "PERMISSIVE",
+        "header": "true",
+        "escape": '"',
+        "columnPruning": "false",
+        "enforceSchema": "false",
+        "sep": "\t",
+    }
+    named = reader_defaults("csv", {}, is_tabbed=False, has_schema=True)
+    assert "enforceSchema" not in named
+    assert named["mode"] == "FAILFAST"
+    assert reader_defaults("json", {}, is_tabbed=False, has_schema=False) == {"mode": "FAILFAST"}
+    assert reader_defaults("parquet", {}, is_tabbed=False, has_schema=False) == {}
