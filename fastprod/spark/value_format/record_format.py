@@ -119,9 +119,7 @@ def record_format(
     elif "key.format" in options:
         raise FormatError("key.format needs key.columns: without it the column key is the key")
     for header, column in header_columns:
-        if column in chosen and (
-            formats[column] != "raw" or [names[each] for each in chosen[column]] != [column]
-        ):
+        if column in chosen and not chosen[column].is_column(column, formats[column]):
             raise FormatError(
                 f"header.column.{header} names {column!r}, which is what {column}.format makes: "
                 f"give the column another name"
@@ -165,6 +163,10 @@ class _Chosen:
     columns: tuple[int, ...]
     schema: StructType
     is_struct: bool = False
+
+    def is_column(self, name: str, format_name: str) -> bool:
+        """Whether what is made is the column with that name, as it was."""
+        return format_name == "raw" and not self.is_struct and self.schema.fieldNames() == [name]
 
 
 def _value_columns(options: Mapping[str, str], schema: StructType, format_name: str) -> _Chosen:
