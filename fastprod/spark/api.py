@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from fastprod.spark.commit_log import CommitLog
 from fastprod.spark.options import sink_options
 from fastprod.spark.session import check_session
 from fastprod.spark.write_result import WriteResult, added_up
+
+_log = logging.getLogger("fastprod.spark")
 
 GUARANTEES: Final = ("at_least_once",)
 REPORT_PATH: Final = "fastprod.report.path"
@@ -44,7 +47,8 @@ def write(
             are taken in lower case.
 
     Returns:
-        Rows, bytes, offsets, retries, seconds.
+        Rows, bytes, offsets, retries, seconds; all 0, and a warning in the log "fastprod.spark", if
+        the driver's temporary folder takes no more: the rows are written all the same.
 
     Raises:
         ConfigError: an argument, or a setting of the session that is wrong for this.
@@ -58,7 +62,13 @@ def write(
     try:
         given = _options(bootstrap_servers, topic, guarantee, kafka, options, str(log.path))
         df.write.format("fastprod").mode("append").options(**given).save()
-        return added_up(log.new_lines())
+        lines = log.new_lines()
+        if not lines:
+            _log.warning(
+                "the rows are written, but how many is not known: nothing could be added to %s",
+                log.path,
+            )
+        return added_up(lines)
     finally:
         log.close()
 

@@ -9,6 +9,7 @@ import pyarrow.compute
 
 from fastprod._core.bulk import BulkFuture
 from fastprod.producer import KafkaProducer
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.options import SinkOptions
 from fastprod.spark.row_plan import RowPlan
 
@@ -16,18 +17,6 @@ NULL_TOPIC: Final = (
     "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for "
     "setting a default topic."
 )
-
-
-class BadRow(ValueError):
-    """A row that cannot become a record, whatever Kafka says.
-
-    Attributes:
-        index: 0-based, in the batch.
-    """
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index = index
 
 
 def append_batch(

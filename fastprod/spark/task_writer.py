@@ -14,10 +14,11 @@ from pyspark import TaskContext
 from fastprod._core.bulk import BulkFuture
 from fastprod.producer import KafkaProducer
 from fastprod.spark import producer_cache
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.frozen_objects import freeze
 from fastprod.spark.options import SinkOptions
 from fastprod.spark.pacer import Pacer
-from fastprod.spark.row_columns import BadRow, append_batch, check_batch
+from fastprod.spark.row_columns import append_batch, check_batch
 from fastprod.spark.row_error import RowError
 from fastprod.spark.row_objects import send_batch
 from fastprod.spark.row_plan import RowPlan
@@ -36,7 +37,7 @@ def run(plan: RowPlan, options: SinkOptions, batches: Iterator[pyarrow.RecordBat
     Args:
         plan: which column is what.
         options: of the write.
-        batches: of Spark's; each is let go before the next is asked for.
+        batches: of Spark's, encoded; each is let go before the next is asked for.
 
     Raises:
         RowError: a row was not written; it says which, and why.
@@ -52,9 +53,12 @@ def run(plan: RowPlan, options: SinkOptions, batches: Iterator[pyarrow.RecordBat
     )
     task = _Task(plan, options, report)
     try:
-        for batch in batches:
-            if batch.num_rows:
-                task.write(batch)
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    task.write(batch)
+        except BadRow as error:
+            task.refuse(error)
         task.finish()
     except BaseException:
         producer_cache.drop(options.settings)
@@ -108,10 +112,7 @@ class _Task:
 
     def _send(self, batch: pyarrow.RecordBatch, producer: KafkaProducer) -> None:
         first_row = self._row_count
-        try:
-            check_batch(batch, self._plan)
-        except BadRow as error:
-            self._refuse(first_row + error.index, error)
+        check_batch(batch, self._plan)
         if self._options.has_plugins:
             for indexes, future in send_batch(producer, batch, self._plan, self._options):
                 self._pending.append(_Bulk(future, first_row, indexes))
@@ -157,11 +158,11 @@ class _Task:
                 acknowledged_count=self._report.rows,
             ) from error
 
-    def _refuse(self, row: int, cause: BadRow) -> NoReturn:
-        """A row that is no record; those before it were handed over, and may be written."""
+    def refuse(self, cause: BadRow) -> NoReturn:
+        """A row of the next batch is no record; those before that may be written."""
         raise RowError(
             str(cause),
-            row=row,
+            row=self._row_count + cause.index,
             spark_partition=self._report.spark_partition,
             attempt=self._report.attempt,
             acknowledged_count=self._report.rows,

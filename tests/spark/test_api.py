@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 import fastprod.spark
 from fastprod.broker.broker import Broker
 from fastprod.errors import ConfigError
+from fastprod.spark import api
+from fastprod.spark.commit_log import CommitLog
 from readers import read_with_confluent
 
 PATIENCE_S = 60
@@ -55,6 +57,27 @@ def test_a_write_returns_rows_bytes_offsets_and_seconds(
     assert (result.rows, result.bytes, result.retries, result.batches) == (10, 80, 0, 1)
     assert result.offsets == {topic: {0: (0, 4), 1: (0, 4)}}
     assert result.seconds > 0
+    assert len(values(broker, topic)) == 10
+
+
+def test_a_write_whose_figures_are_lost_says_so(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class UnwritableLog(CommitLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.close()
+            self.path = self.path / "nothing"
+
+    monkeypatch.setattr(api, "CommitLog", UnwritableLog)
+    rows = spark.sql("select 'value' value from range(10)")
+    result = fastprod.spark.write(rows, bootstrap_servers=broker.bootstrap_servers, topic=topic)
+    assert result.rows == 0
+    assert "the rows are written, but how many is not known" in caplog.text
     assert len(values(broker, topic)) == 10
 
 

@@ -21,5 +21,6 @@ class Encoder(Protocol):
             As many cells of binary, large_binary, string or large_string; null: a null value.
 
         Raises:
-            TypeError, ValueError: a row has no form in this format; the message says why.
+            BadRow: a row has no form in this format; the message says why.
+            TypeError, ValueError: the arrays are not what they should be.
         """

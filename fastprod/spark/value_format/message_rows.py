@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow
 
+from fastprod.spark.bad_row import BadRow
+
 
 def message_array(
     rows: list[dict[str, Any]], write: Callable[[io.BytesIO, dict[str, Any]], object]
@@ -20,7 +22,7 @@ def message_array(
         write: appends one message.
 
     Raises:
-        ValueError: a row has no form in the format; it says which, 0-based in its batch, and why.
+        BadRow: a row has no form in the format.
     """
     out = io.BytesIO()
     offsets = array("q", [0])
@@ -28,9 +30,7 @@ def message_array(
         try:
             write(out, row)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise ValueError(
-                f"row {index} of its batch cannot be encoded: {type(error).__name__}: {error}"
-            ) from error
+            raise BadRow(index, f"cannot be encoded: {type(error).__name__}: {error}") from error
         offsets.append(out.tell())
     return pyarrow.Array.from_buffers(
         pyarrow.large_binary(),

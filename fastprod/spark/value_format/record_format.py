@@ -70,7 +70,8 @@ class RecordFormat:
         """Encode batch by batch; rows stay where they are.
 
         Raises:
-            TypeError, ValueError: a row has no form in its format.
+            BadRow: a row has no form in its format.
+            TypeError, ValueError: the arrays are not what they should be.
         """
         if not self.parts:
             yield from given

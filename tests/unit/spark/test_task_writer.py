@@ -12,6 +12,7 @@ import pytest
 from child_python import run_python
 from fastprod.api_versions import INIT_PRODUCER_ID, PRODUCE
 from fastprod.spark import producer_cache
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.options import SinkOptions, sink_options
 from fastprod.spark.row_error import RowError
 from fastprod.spark.row_plan import RowPlan
@@ -131,9 +132,7 @@ def test_a_fifth_configuration_ends_the_producer_unused_longest(peer: Peer) -> N
     configurations = [options_for(peer, kafka__client__id=str(each)) for each in range(5)]
     for options in configurations:
         run(VALUE, options, iter([batch(value=["v"])]))
-    first = producer_cache.producer_for(configurations[1].settings)
-    assert not first.closed
-    producer_cache.producer_for(configurations[0].settings)
+    assert not producer_cache.producer_for(configurations[1].settings).closed
     assert len(peer.requests(INIT_PRODUCER_ID)) == 5
     run(VALUE, configurations[0], iter([batch(value=["v"])]))
     assert len(peer.requests(INIT_PRODUCER_ID)) == 6
@@ -209,6 +208,16 @@ def test_a_row_that_is_no_record_is_named(
         run(plan, options_for(peer, None if column == "topic" else "t"), iter(batches))
     assert text in str(raised.value)
     assert raised.value.row == (1 if column == "topic" else 4)
+
+
+def test_a_row_that_has_no_form_in_its_format_is_named(peer: Peer) -> None:
+    def encoded() -> Iterator[pyarrow.RecordBatch]:
+        yield batch(value=["v"] * 3)
+        raise BadRow(1, "cannot be encoded: it is null")
+
+    with pytest.raises(RowError, match=r"it is null \[row 4 \(from 0\) of Spark") as raised:
+        run(VALUE, options_for(peer), encoded())
+    assert raised.value.row == 4
 
 
 def test_a_worker_that_forks_writes_in_both_processes(peer: Peer) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, MapType, StructType, VariantType
 
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.value_format import avro
 from fastprod.spark.value_format.column_types import FormatError
 
@@ -74,8 +75,9 @@ def test_a_row_that_does_not_fit_is_told_by_its_number() -> None:
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]})
     rows = pyarrow.RecordBatch.from_pydict({"a": [1, None]})
     encoder = plan(from_arrow_schema(rows.schema), avro__schema=schema)
-    with pytest.raises(ValueError, match="row 1 of its batch cannot be encoded"):
+    with pytest.raises(BadRow, match="cannot be encoded: ") as caught:
         encoder.encode(rows)
+    assert caught.value.index == 1
 
 
 @pytest.mark.parametrize(
