@@ -42,7 +42,7 @@ demo: dev ## a million records to a broker of our own, read back, and what it to
 test: dev ## all tests but the long ones; fetches Apache Kafka the first time
 	ci/kafka resolve
 	$(BIN)/python ci/spark_jars.py > /dev/null
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python ci/run_tests.py -m "not long"
 
 accept: dev ## the long acceptance runs
 	ci/kafka resolve
