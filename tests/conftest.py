@@ -36,11 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: SPARK_TESTS in item.path.parents)
 
 
-def pytest_collection_finish() -> None:
-    """Keep what the test modules have imported out of the garbage collector's sight.
+@pytest.fixture(autouse=True, scope="module")
+def what_was_there_before_stays() -> None:
+    """Keep what others imported and left out of the garbage collector's sight.
 
-    Tests look for what they leave behind, thousands of times, and each time took a tenth of a
-    second.
+    Tests collect before they look for what they leave behind, thousands of times in a run, and each
+    time would take a tenth of a second.
     """
     gc.collect()
     gc.freeze()
