@@ -511,8 +511,9 @@ def _abandon_in_child() -> None:
 
 
 def _stop_at_exit() -> None:
-    for broker in list(_started):
-        broker.stop()
+    with contextlib.ExitStack() as steps:
+        for broker in _started:
+            steps.callback(broker.stop)
 
 
 os.register_at_fork(after_in_child=_abandon_in_child)
