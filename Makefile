@@ -9,25 +9,34 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-EXTRAS := test dev
+EXTRAS := demo test dev
 ENGINE := $(wildcard fastprod/_core/*.pyx fastprod/_core/*.pxd fastprod/_core/c/*.h)
 
 .PHONY: help dev demo test accept check mutants bench bench-spark wheel clean
 
+define install
+$(BIN)/python ci/requirements.py $(1) > $(VENV)/requirements.txt
+$(PIP) install --requirement $(VENV)/requirements.txt
+endef
+
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-dev: $(VENV)/.built ## make .venv, install what is needed, build the engine in place
+dev: $(VENV)/.installed $(VENV)/.built ## make .venv, install what is needed, build the engine in place
 
-$(VENV)/.installed: pyproject.toml ci/requirements.py
+# What the package and its demo need: little, so that the first demo is soon there.
+$(VENV)/.ready: pyproject.toml ci/requirements.py
 	$(PYTHON) -c 'import sys; sys.exit("fastprod needs Python 3.11 or later, this is " + sys.version.split()[0] + "; set PYTHON" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python ci/requirements.py $(EXTRAS) > $(VENV)/requirements.txt
-	$(PIP) install --requirement $(VENV)/requirements.txt
+	$(call install,demo)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.ready
+	$(call install,$(EXTRAS))
 	touch $@
 
 # Links the checkout into .venv; the engine is built by the rule below, which is incremental.
-$(VENV)/.linked: $(VENV)/.installed pyproject.toml setup.py
+$(VENV)/.linked: $(VENV)/.ready pyproject.toml setup.py
 	FASTPROD_ONLY=none $(PIP) install --no-deps --no-build-isolation \
 	    --config-settings editable_mode=compat --editable .
 	touch $@
@@ -36,7 +45,7 @@ $(VENV)/.built: $(VENV)/.linked setup.py $(ENGINE)
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	touch $@
 
-demo: dev ## a million records to a broker of our own, read back, and what it took
+demo: $(VENV)/.built ## a million records to a broker of our own, read back, and what it took
 	$(BIN)/python -m fastprod demo
 
 test: dev ## all tests but the long ones; fetches Apache Kafka the first time
