@@ -278,12 +278,23 @@ class KafkaCluster:
         Raises: log_dump.DumpFailed when the tool finds a fault in any batch or index.
         Blocks: about 1 s.
         """
+        return log_dump.dump(self._segments(topic, partition, node_id), timeout_s)
+
+    def dump_logs(
+        self, topic: str, partition_count: int, *, timeout_s: float = 60.0
+    ) -> list[list[log_dump.DumpedBatch]]:
+        """The same for all partitions of a topic, on their leaders, in one run of the tool."""
+        return log_dump.dump_partitions(
+            [self._segments(topic, partition) for partition in range(partition_count)], timeout_s
+        )
+
+    def _segments(self, topic: str, partition: int, node_id: int | None = None) -> list[Path]:
         owner = self.leader(topic, partition) if node_id is None else node_id
         folder = self.log_dir(owner) / f"{topic}-{partition}"
         segments = sorted(folder.glob("*.log"))
         if not segments:
             raise log_dump.DumpFailed(f"node {owner} has no segment of {topic}-{partition}")
-        return log_dump.dump(segments, timeout_s)
+        return segments
 
     def _all(self) -> list[KafkaNode]:
         return list(self._nodes.values())

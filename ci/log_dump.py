@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kafka_jars
 
+_FILE = re.compile(r"^Dumping (.+)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+): (\[.*?\]|\S+)")
 # Findings of the tool, on lines of their own and partly on standard error; its exit code stays 0.
 _DAMAGE = re.compile(
@@ -57,6 +58,18 @@ def dump(segments: Sequence[Path], timeout_s: float) -> list[DumpedBatch]:
     Raises: DumpFailed when the tool finds a fault, or fails.
     Blocks: about 1 s, more for large files.
     """
+    return parse(_said_of(segments, timeout_s))
+
+
+def dump_partitions(
+    partitions: Sequence[Sequence[Path]], timeout_s: float
+) -> list[list[DumpedBatch]]:
+    """The same for several partitions, each with its own folder, in one run of the tool."""
+    said = _said_of([path for segments in partitions for path in segments], timeout_s)
+    return parse_partitions(said, [segments[0].parent for segments in partitions])
+
+
+def _said_of(segments: Sequence[Path], timeout_s: float) -> str:
     done = kafka_jars.run_class(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--deep-iteration", "--files", ",".join(str(path) for path in segments)),
@@ -67,7 +80,7 @@ def dump(segments: Sequence[Path], timeout_s: float) -> list[DumpedBatch]:
             f"DumpLogSegments ended with code {done.returncode}:\n"
             f"{done.stderr[-3000:]}\n{done.stdout[-1000:]}"
         )
-    return parse(done.stdout + done.stderr)
+    return done.stdout + done.stderr
 
 
 def parse(text: str) -> list[DumpedBatch]:
@@ -92,6 +105,15 @@ def parse(text: str) -> list[DumpedBatch]:
         _check(fields, records, next_offset)
         next_offset = int(fields["lastOffset"]) + 1
     return [DumpedBatch(fields, tuple(records)) for fields, records in found]
+
+
+def parse_partitions(text: str, folders: Sequence[Path]) -> list[list[DumpedBatch]]:
+    """The batches of each folder's files; raises as `parse`."""
+    before, *sections = _FILE.split(text)
+    texts = dict.fromkeys(folders, before)
+    for name, section in zip(sections[::2], sections[1::2], strict=True):
+        texts[Path(name).parent] += section
+    return [parse(texts[folder]) for folder in folders]
 
 
 def _check(fields: dict[str, str], records: list[dict[str, str]], next_offset: int | None) -> None:

@@ -62,8 +62,7 @@ def test_records_are_there_once_and_in_order_with_any_acks(
     with KafkaProducer(settings) as producer:
         send_workload(producer, name, ledger)
     prove(kafka3, name, ledger)
-    for partition in range(PARTITIONS):
-        batches = kafka3.dump_log(name, partition)
+    for batches in kafka3.dump_logs(name, PARTITIONS):
         assert len(batches) > 1
         if not idempotent:
             assert {batch.number("producerId") for batch in batches} == {-1}

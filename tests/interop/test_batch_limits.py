@@ -41,8 +41,8 @@ def test_batches_above_the_topics_limit_are_split_and_each_record_arrives_once(
     assert counters["batches_split"] > 0
     for stream in READERS.values():
         ledger.check(stream(kafka.bootstrap_servers, name), PARTITIONS)
-    for partition in range(PARTITIONS):
-        sizes = [batch.number("size") for batch in kafka.dump_log(name, partition)]
+    for batches in kafka.dump_logs(name, PARTITIONS):
+        sizes = [batch.number("size") for batch in batches]
         assert max(sizes) <= TOPIC_LIMIT_BYTES
 
 

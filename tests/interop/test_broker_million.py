@@ -44,10 +44,13 @@ def prove(broker: OwnBroker, ledger: Ledger, codec: str) -> None:
     for stream in READERS.values():
         found = stream(broker.bootstrap_servers, TOPIC, ends, timeout_s=READ_TIMEOUT_S)
         ledger.check(found, PARTITIONS)
-    for partition, end in ends.items():
-        segments = sorted((broker.data_dir / f"{TOPIC}-{partition}").glob("*.log"))
-        batches = log_dump.dump(segments, DUMP_TIMEOUT_S)
-        assert sum(batch.number("count") for batch in batches) == end
+    segments = [
+        sorted((broker.data_dir / f"{TOPIC}-{partition}").glob("*.log"))
+        for partition in range(PARTITIONS)
+    ]
+    dumps = log_dump.dump_partitions(segments, DUMP_TIMEOUT_S)
+    for partition, batches in enumerate(dumps):
+        assert sum(batch.number("count") for batch in batches) == ends[partition]
         assert {batch.fields["compresscodec"] for batch in batches} <= {codec}
 
 

@@ -46,7 +46,7 @@ def test_totals_are_what_kafka_has_in_its_log(
     assert overall["record-error-total"] == overall["record-retry-total"] == 0
     every_size = []
     for name, count in zip(names, (RECORDS * 4 // 5, RECORDS // 5), strict=True):
-        dumped = [kafka.dump_log(name, partition)[1:] for partition in range(PARTITIONS)]
+        dumped = [batches[1:] for batches in kafka.dump_logs(name, PARTITIONS)]
         sizes = [batch.number("size") for batches in dumped for batch in batches]
         found = metrics[f"producer-topic-metrics.{name}"]
         assert found["record-send-total"] == count

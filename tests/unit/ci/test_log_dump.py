@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from log_dump import DumpFailed, parse
+from log_dump import DumpFailed, parse, parse_partitions
 
 
 def batch(first: int, count: int, **changed: str) -> str:
@@ -94,3 +96,18 @@ def test_any_other_gap_in_a_later_segment_is_an_error(pairs: tuple[str, ...]) ->
 def test_damage_is_an_error(text: str, message: str) -> None:
     with pytest.raises(DumpFailed, match=message):
         parse(HEAD + text)
+
+
+def test_files_of_several_partitions_are_told_apart() -> None:
+    """Each partition's offsets begin at 0; a later file of it goes on."""
+    text = (
+        f"Dumping /a/t-0/0.log\n{batch(0, 2)}Dumping /a/t-1/0.log\n{batch(0, 3)}"
+        f"Dumping /a/t-0/2.log\n{batch(2, 1)}"
+    )
+    folders = [Path("/a/t-1"), Path("/a/t-0")]
+    found = parse_partitions(text, folders)
+    assert [[each.number("count") for each in batches] for batches in found] == [[3], [2, 1]]
+    with pytest.raises(DumpFailed, match="invalid bytes"):
+        parse_partitions(text + "Found 7 invalid bytes at the end of 2.log\n", folders)
+    with pytest.raises(KeyError):
+        parse_partitions(text, folders[:1])
