@@ -78,9 +78,11 @@ cdef extern from "c/fp_codec_api.h" nogil:
     int FP_Z_GZIP_WINDOW_BITS
     unsigned int FP_LZ4F_VERSION
     int FP_LZ4F_64_KIB
+    int FP_LZ4F_256_KIB
     int FP_LZ4F_INDEPENDENT
     size_t FP_LZ4F_HEADER_MAX
     int FP_LZ4F_LEVEL_FAST
+    int FP_LZ4F_LEVEL_FASTER
     int FP_LZ4F_LEVEL_HC_MIN
     int FP_LZ4F_LEVEL_HC_MAX
     int FP_ZSTD_CONTINUE

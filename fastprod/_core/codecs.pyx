@@ -4,7 +4,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from fastprod._core.codec_api cimport (
-    FP_LZ4F_64_KIB, FP_LZ4F_HEADER_MAX, FP_LZ4F_INDEPENDENT, FP_LZ4F_LEVEL_FAST,
+    FP_LZ4F_256_KIB, FP_LZ4F_64_KIB, FP_LZ4F_HEADER_MAX, FP_LZ4F_INDEPENDENT, FP_LZ4F_LEVEL_FAST,
+    FP_LZ4F_LEVEL_FASTER,
     FP_LZ4F_LEVEL_HC_MAX, FP_LZ4F_LEVEL_HC_MIN, FP_LZ4F_VERSION, FP_Z_BUF_ERROR, FP_Z_DEFLATED,
     FP_Z_FINISH, FP_Z_GZIP_WINDOW_BITS, FP_Z_MEM_LEVEL, FP_Z_NO_FLUSH, FP_Z_OK, FP_Z_STREAM_END,
     FP_ZSTD_CONTINUE, FP_ZSTD_END, FP_ZSTD_ERROR_DST_TOO_SMALL, FP_ZSTD_ERROR_MEMORY,
@@ -267,15 +268,16 @@ cdef FpStatus _run_snappy(
         at += 4 + made
 
 
-cdef int _lz4_level(int level) noexcept nogil:
+cdef int _lz4_level(int level, bint small) noexcept nogil:
     if level == _LZ4_DEFAULT_LEVEL:
-        return FP_LZ4F_LEVEL_FAST
+        return FP_LZ4F_LEVEL_FAST if small else FP_LZ4F_LEVEL_FASTER
     return min(max(level, FP_LZ4F_LEVEL_HC_MIN), FP_LZ4F_LEVEL_HC_MAX)
 
 
 cdef FpStatus _run_lz4(
     Compressor* c, const Span* spans, int count, uint8_t* out, size_t capacity, size_t* written
 ) noexcept nogil:
+    cdef bint small = _total(spans, count) <= _LZ4_BLOCK
     cdef fp_lz4f_prefs prefs
     cdef size_t at
     cdef size_t made
@@ -283,9 +285,11 @@ cdef FpStatus _run_lz4(
     # LZ4F refuses a call whose worst case does not fit, so an error with less room than the
     # bound means that there was too little; it has no other reason to fail.
     memset(&prefs, 0, sizeof(prefs))
-    prefs.block_size_id = FP_LZ4F_64_KIB
+    # Larger blocks find more matches, which pays for looking for fewer: a seventh less time, about
+    # the same size. What fits one small block is as Java's client writes it.
+    prefs.block_size_id = FP_LZ4F_64_KIB if small else FP_LZ4F_256_KIB
     prefs.block_mode = FP_LZ4F_INDEPENDENT
-    prefs.level = _lz4_level(c.level)
+    prefs.level = _lz4_level(c.level, small)
     made = lz4f_api.compress_begin(c.context, out, capacity, &prefs)
     if lz4f_api.is_error(made):
         return FP_TOO_LARGE if capacity < FP_LZ4F_HEADER_MAX else FP_CORRUPT

@@ -75,9 +75,11 @@ typedef struct {
 enum {
     FP_LZ4F_VERSION = 100,
     FP_LZ4F_64_KIB = 4,
+    FP_LZ4F_256_KIB = 5,
     FP_LZ4F_INDEPENDENT = 1,
     FP_LZ4F_HEADER_MAX = 19,
     FP_LZ4F_LEVEL_FAST = 0,
+    FP_LZ4F_LEVEL_FASTER = -1, /* acceleration 2 */
     FP_LZ4F_LEVEL_HC_MIN = 3, /* 1 and 2 are the fast compressor in some versions */
     FP_LZ4F_LEVEL_HC_MAX = 12
 };

@@ -95,16 +95,21 @@ def test_vectors_of_the_contract_are_written_byte_for_byte() -> None:
 @pytest.mark.parametrize("size", [1000, 32 * KIB, 10**9])
 @pytest.mark.parametrize("level", [9, 1, 5, 12])
 @pytest.mark.parametrize("data", [TEXT, NOISE, bytes(500_000)], ids=["text", "noise", "zeros"])
-def test_lz4_frames_have_independent_64_kib_blocks(data: bytes, level: int, size: int) -> None:
+def test_lz4_frames_have_independent_blocks(data: bytes, level: int, size: int) -> None:
     # E.6: Kafka refuses a frame whose FLG lacks the independence bit; only input above one block
     # shows whether it is set by us or by chance.
-    frame = codecs.compress_for_test("lz4", level, cut(data, size))
-    assert frame[:7].hex() == "04224d18604082"
-    parts = [
-        block if stored else lz4.block.decompress(block, uncompressed_size=BLOCK)
-        for stored, block in lz4_blocks(frame)
-    ]
-    assert parts == cut(data, BLOCK)
+    for piece, head, block_bytes in (
+        (data, "04224d186050fb", 256 * KIB),
+        (data[: BLOCK + 1], "04224d186050fb", 256 * KIB),
+        (data[:BLOCK], "04224d18604082", BLOCK),
+    ):
+        frame = codecs.compress_for_test("lz4", level, cut(piece, size))
+        assert frame[:7].hex() == head
+        parts = [
+            block if stored else lz4.block.decompress(block, uncompressed_size=block_bytes)
+            for stored, block in lz4_blocks(frame)
+        ]
+        assert parts == cut(piece, block_bytes)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +118,18 @@ def test_lz4_frames_have_independent_64_kib_blocks(data: bytes, level: int, size
 def test_lz4_level_9_is_the_fast_compressor_and_every_other_the_high(
     level: int, package_level: int
 ) -> None:
-    assert codecs.compress_for_test("lz4", level, [TEXT]) == lz4.frame.compress(
-        TEXT,
-        compression_level=package_level,
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
+    """Above 64 KiB in larger blocks, and the fast one looks for fewer matches."""
+    for data, block_size, fast in (
+        (TEXT[:BLOCK], lz4.frame.BLOCKSIZE_MAX64KB, 0),
+        (TEXT, lz4.frame.BLOCKSIZE_MAX256KB, -1),
+    ):
+        assert codecs.compress_for_test("lz4", level, [data]) == lz4.frame.compress(
+            data,
+            compression_level=package_level or fast,
+            block_size=block_size,
+            block_linked=False,
+            store_size=False,
+        )
 
 
 @pytest.mark.parametrize("level", [-1, 1, 6, 9])
