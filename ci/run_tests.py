@@ -1,12 +1,12 @@
-"""`make test`: the tests in two runs side by side, as most of them wait for something.
+"""`make test`: the tests in several runs side by side, as most of them wait for something.
 
-Those that start clusters and Spark are one run, all others the other. The other's output is shown
-as it is made, that of the clusters, from its log, behind it. Arguments go to both.
-Exit code 1: a run failed, or was not done within the limit.
+The last run's output is shown as it is made, that of the others, from their logs, behind it.
+Arguments go to all. Exit code 1: a run failed, or was not done within the limit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -16,62 +16,78 @@ from typing import BinaryIO
 
 import checkout
 
-CLUSTERS = ("interop", "spark")
-LOG = "logs/test-clusters.log"
+# Folders below tests/ that have a run of their own; about a quarter of the time each.
+PARTS = {"spark": ("spark",), "interop": ("interop",), "faults": ("faults", "threads")}
+REST = "rest"
+LOGS = "logs"
 LIMIT_S = 3_600.0
 _POLL_S = 0.2
 _STOP_S = 60.0
 
 
-def parts(tests: Path) -> tuple[list[Path], list[Path]]:
-    """What is below `tests`: what starts clusters, and the rest.
+def parts(tests: Path) -> dict[str, list[Path]]:
+    """What is below `tests`, by run; the last has what no other has.
 
     Raises:
-        FileNotFoundError: a folder of clusters is not there.
+        FileNotFoundError: a folder of PARTS is not there.
     """
-    clusters = [tests / name for name in CLUSTERS]
-    for folder in clusters:
+    found = {name: [tests / folder for folder in folders] for name, folders in PARTS.items()}
+    taken = [folder for folders in found.values() for folder in folders]
+    for folder in taken:
         if not any(folder.glob("test_*.py")):
-            raise FileNotFoundError(f"{folder} has no tests: CLUSTERS of ci/run_tests.py is wrong")
-    rest = [
+            raise FileNotFoundError(f"{folder} has no tests: PARTS of ci/run_tests.py is wrong")
+    found[REST] = [
         path
         for path in sorted(tests.iterdir())
-        if path not in clusters and (path.match("test_*.py") or any(path.rglob("test_*.py")))
+        if path not in taken and (path.match("test_*.py") or any(path.rglob("test_*.py")))
     ]
-    return clusters, rest
+    return found
 
 
 def run(root: Path, arguments: Sequence[str], limit_s: float = LIMIT_S) -> int:
-    """Run both; return the exit code.
+    """Run all; return the exit code.
 
-    Blocks: until both are done, at most `limit_s`.
+    Blocks: until they are done, at most `limit_s`.
     """
     deadline_s = time.monotonic() + limit_s
-    clusters, rest = parts(root / "tests")
     command = [sys.executable, "-m", "pytest", *arguments]
-    log_path = root / LOG
-    log_path.parent.mkdir(exist_ok=True)
-    with log_path.open("wb") as log, log_path.open("rb") as made:
-        first = subprocess.Popen(
-            [*command, *map(str, clusters)], cwd=root, stdout=log, stderr=subprocess.STDOUT
-        )
-        second = subprocess.Popen([*command, *map(str, rest)], cwd=root)
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    logs: dict[str, BinaryIO] = {}
+    with contextlib.ExitStack() as opened:
+        for name, paths in parts(root / "tests").items():
+            log = None if name == REST else _log(root, name, opened, logs)
+            errors = None if log is None else subprocess.STDOUT
+            children[name] = subprocess.Popen(
+                [*command, *map(str, paths)], cwd=root, stdout=log, stderr=errors
+            )
         try:
-            _wait(second, deadline_s)
-            _wait(first, deadline_s, made)
+            for name in reversed(children):
+                _wait(children[name], deadline_s, logs.get(name))
         except KeyboardInterrupt:
-            # Both had it too, and clean up.
-            for each in (first, second):
+            # All had it too, and clean up.
+            for each in children.values():
                 _wait(each, time.monotonic() + _STOP_S)
             raise
         except TimeoutError:
             print(f"not done within {limit_s:,.0f} s: ended")
         finally:
-            for each in (first, second):
+            for each in children.values():
                 each.kill()
                 each.wait()
-    print(f"\nclusters: exit code {first.returncode}; the rest: exit code {second.returncode}")
-    return 0 if first.returncode == second.returncode == 0 else 1
+    codes = {name: child.returncode for name, child in children.items()}
+    print("\nexit codes: " + ", ".join(f"{name} {code}" for name, code in codes.items()))
+    return 1 if any(codes.values()) else 0
+
+
+def _log(
+    root: Path, name: str, opened: contextlib.ExitStack, logs: dict[str, BinaryIO]
+) -> BinaryIO:
+    """Open a run's log to write it; and, into `logs`, to read it."""
+    path = root / LOGS / f"test-{name}.log"
+    path.parent.mkdir(exist_ok=True)
+    written = opened.enter_context(path.open("wb"))
+    logs[name] = opened.enter_context(path.open("rb"))
+    return written
 
 
 def _wait(child: subprocess.Popen[bytes], deadline_s: float, made: BinaryIO | None = None) -> None:

@@ -1,4 +1,4 @@
-"""ci/run_tests.py: every folder is in one of the two runs, and both decide."""
+"""ci/run_tests.py: every folder is in one of the runs, and each decides."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
 
 
 def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
-    """A checkout with a test in each of four folders."""
+    """A checkout with a test in each of six folders."""
     (root / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    for name, text in {"interop": interop, "spark": PASSES, "unit/a": unit, "new": PASSES}.items():
+    texts = dict.fromkeys(("spark", "faults", "threads", "new"), PASSES)
+    for name, text in {**texts, "interop": interop, "unit/a": unit}.items():
         folder = root / "tests" / name
         folder.mkdir(parents=True)
         (folder / "test_it.py").write_text(text)
@@ -25,18 +26,21 @@ def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
     return root
 
 
-def test_each_folder_with_tests_is_in_one_of_the_two(tmp_path: Path) -> None:
+def test_each_folder_with_tests_is_in_one_of_the_runs(tmp_path: Path) -> None:
     tests = tree(tmp_path) / "tests"
     (tests / "test_lone.py").write_text(PASSES)
-    clusters, rest = run_tests.parts(tests)
-    assert clusters == [tests / "interop", tests / "spark"]
-    assert rest == [tests / "new", tests / "test_lone.py", tests / "unit"]
+    assert run_tests.parts(tests) == {
+        "spark": [tests / "spark"],
+        "interop": [tests / "interop"],
+        "faults": [tests / "faults", tests / "threads"],
+        "rest": [tests / "new", tests / "test_lone.py", tests / "unit"],
+    }
 
 
 def test_nothing_of_this_project_is_left_out() -> None:
-    clusters, rest = run_tests.parts(checkout.ROOT / "tests")
-    every = set((checkout.ROOT / "tests").rglob("test_*.py"))
-    assert every == {each for part in (*clusters, *rest) for each in part.rglob("test_*.py")}
+    folders = [each for part in run_tests.parts(checkout.ROOT / "tests").values() for each in part]
+    every = sorted((checkout.ROOT / "tests").rglob("test_*.py"))
+    assert every == sorted(each for folder in folders for each in folder.rglob("test_*.py"))
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
@@ -49,14 +53,15 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     ("interop", "unit", "code"),
     [(PASSES, PASSES, 0), (FAILS, PASSES, 1), (PASSES, FAILS, 1)],
 )
-def test_both_have_to_pass(
+def test_all_have_to_pass(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], interop: str, unit: str, code: int
 ) -> None:
     assert run_tests.run(tree(tmp_path, interop, unit), ["-p", "no:cacheprovider"]) == code
     shown = capfd.readouterr().out
-    for folder in ("interop", "spark", "unit/a", "new"):
+    for folder in ("interop", "spark", "faults", "threads", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    assert f"clusters: exit code {int(interop == FAILS)}; the rest: exit code " in shown
+    codes = f"spark 0, interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
+    assert f"exit codes: {codes}\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
