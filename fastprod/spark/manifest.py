@@ -140,11 +140,21 @@ class Manifest:
         return [(number, split) for number, split in self.splits if number not in done]
 
     def done(self) -> dict[int, dict[str, Any]]:
-        """The marks: what `mark` was told, by the number of the split."""
+        """The marks: what `mark` was told, by the number of the split.
+
+        Raises:
+            InputError: a mark cannot be read.
+        """
         marks = {}
         for path in (self._folder / "done").iterdir():
-            if path.name.isdigit():
+            if not path.name.isdigit():
+                continue
+            try:
                 marks[int(path.name)] = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise InputError(
+                    f"{path} is damaged: {error}; without it, the rows of its split are sent again"
+                ) from error
         return marks
 
     def mark(self, number: int, report: Mapping[str, Any]) -> None:

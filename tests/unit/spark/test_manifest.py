@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_a_damaged_manifest_is_told(begun: Path, text: str) -> None:
     (begun / "job" / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json is"):
         Manifest.open(begun, "job", SETTINGS)
+
+
+@pytest.mark.parametrize("mark", [b"{", b"\xff"])
+def test_a_damaged_mark_is_told(begun: Path, mark: bytes) -> None:
+    path = begun / "job" / "done" / "0"
+    path.write_bytes(mark)
+    manifest = Manifest.open(begun, "job", SETTINGS)
+    with pytest.raises(InputError, match=re.escape(f"{path} is damaged")):
+        manifest.left()
+    manifest.close()
 
 
 @pytest.mark.parametrize("job_id", ["", "../x", "a/b", ".hidden", "x" * 129])
