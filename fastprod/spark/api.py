@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fastprod.errors import ConfigError
-from fastprod.spark.commit_log import CommitLog
+from fastprod.spark.commit_total import CommitTotal
 from fastprod.spark.options import sink_options
 from fastprod.spark.session import check_session
-from fastprod.spark.write_result import WriteResult, added_up
+from fastprod.spark.write_result import WriteResult
 
 _log = logging.getLogger("fastprod.spark")
 
 GUARANTEES: Final = ("at_least_once",)
-REPORT_PATH: Final = "fastprod.report.path"
+TOTAL_PATH: Final = "fastprod.total.path"
 OUTPUT_MODES: Final = ("append", "update", "complete")
 
 
@@ -58,19 +58,20 @@ def write(
     Blocks: until Kafka has acknowledged every row.  Threads: any.
     """
     _enter(df)
-    log = CommitLog()
+    commits = CommitTotal()
     try:
-        given = _options(bootstrap_servers, topic, guarantee, kafka, options, str(log.path))
+        given = _options(bootstrap_servers, topic, guarantee, kafka, options, str(commits.path))
         df.write.format("fastprod").mode("append").options(**given).save()
-        lines = log.new_lines()
-        if not lines:
+        committed = commits.read()
+        if committed is None:
             _log.warning(
-                "the rows are written, but how many is not known: nothing could be added to %s",
-                log.path,
+                "the rows are written, but how many is not known: %s could not be written",
+                commits.path,
             )
-        return added_up(lines)
+            return WriteResult()
+        return committed.total
     finally:
-        log.close()
+        commits.close()
 
 
 def write_stream(
@@ -143,10 +144,10 @@ def write_stream(
 
         query = stream.foreachBatch(write_batch).start()
     else:
-        following.log = CommitLog()
-        weakref.finalize(following, following.log.close)
-        report_path = str(following.log.path)
-        given = _options(bootstrap_servers, topic, guarantee, kafka, options, report_path)
+        following.commits = CommitTotal()
+        weakref.finalize(following, following.commits.close)
+        total_path = str(following.commits.path)
+        given = _options(bootstrap_servers, topic, guarantee, kafka, options, total_path)
         query = stream.format("fastprod").options(**given).start()
     following.query = query
     _queries[query.runId] = following
@@ -196,7 +197,7 @@ def progress(query: StreamingQuery) -> StreamProgress:
 class _Following:
     """What is known of one run of a query."""
 
-    log: CommitLog | None = None
+    commits: CommitTotal | None = None
     query: StreamingQuery | None = None
     total: WriteResult = field(default_factory=WriteResult)
     batch_id: int | None = None
@@ -205,13 +206,14 @@ class _Following:
 
     def add(self, result: WriteResult, number: int) -> None:
         """Take in a micro-batch."""
-        self.total = _sum(self.total, result)
+        self.total += result
         self.batch_id = number
 
     def progress(self, is_active: bool) -> StreamProgress:
-        """Read what was committed since the last call."""
-        for line in [] if self.log is None else self.log.new_lines():
-            self.add(added_up([line]), line["batch_id"])
+        """Read what is committed."""
+        committed = None if self.commits is None else self.commits.read()
+        if committed is not None:
+            self.total, self.batch_id = committed
         now_s = time.monotonic()
         since_s = max(now_s - self._told_s, 1e-9)
         told = StreamProgress(
@@ -226,9 +228,9 @@ class _Following:
 
     def end(self) -> None:
         """Remove the file; the figures stay."""
-        if self.log is not None:
-            self.log.close()
-            self.log = None
+        if self.commits is not None:
+            self.commits.close()
+            self.commits = None
 
 
 _queries: dict[Any, _Following] = {}
@@ -247,18 +249,13 @@ def _enter(df: DataFrame) -> None:
     java.SparkSession.setActiveSession(spark._jsparkSession)
 
 
-def _sum(one: WriteResult, other: WriteResult) -> WriteResult:
-    both = [{**each.as_json(), "retried_rows": each.retries} for each in (one, other)]
-    return WriteResult(**{**added_up(both).__dict__, "batches": one.batches + other.batches})
-
-
 def _options(
     bootstrap_servers: str,
     topic: str | None,
     guarantee: str,
     kafka: Mapping[str, object] | None,
     options: Mapping[str, str] | None,
-    report_path: str,
+    total_path: str,
 ) -> dict[str, Any]:
     if guarantee not in GUARANTEES:
         raise ConfigError(
@@ -267,10 +264,10 @@ def _options(
             value=guarantee,
         )
     given: dict[str, Any] = {**(options or {})}
-    if any(name.lower() == REPORT_PATH for name in given):
+    if any(name.lower() == TOTAL_PATH for name in given):
         raise ConfigError(
-            f"{REPORT_PATH} is what this function learns its numbers by; leave it out",
-            key=REPORT_PATH,
+            f"{TOTAL_PATH} is what this function learns its numbers by; leave it out",
+            key=TOTAL_PATH,
         )
     for name, value in (kafka or {}).items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -279,6 +276,6 @@ def _options(
     given["guarantee"] = guarantee
     if topic is not None:
         given["topic"] = topic
-    if report_path:
-        given[REPORT_PATH] = report_path
+    if total_path:
+        given[TOTAL_PATH] = total_path
     return given

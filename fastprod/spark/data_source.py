@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from fastprod.errors import ConfigError
-from fastprod.spark import task_writer
+from fastprod.spark import commit_total, task_writer
 from fastprod.spark.cluster_check import check_cluster
 from fastprod.spark.frozen_objects import freeze
 from fastprod.spark.options import SinkOptions, sink_options
@@ -124,17 +124,24 @@ class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
 def _note(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None
 ) -> None:
-    """Append one line to the report; failing to is no reason to write the batch again."""
+    """Tell whoever asked for it; failing to is no reason to write the batch again."""
     if options.tunes_worker:
         freeze()
-    if not options.report_path:
-        return
-    reports = [each for each in messages if isinstance(each, TaskReport)]
-    line = json.dumps({"batch_id": batch_id, **summary(reports)})
+    told = summary([each for each in messages if isinstance(each, TaskReport)])
+    if options.report_path:
+        _append(options.report_path, json.dumps({"batch_id": batch_id, **told}) + "\n")
+    if options.total_path:
+        try:
+            commit_total.add(Path(options.total_path), told, batch_id)
+        except FileNotFoundError:
+            _log.info("%s is gone: nobody asks any more", options.total_path)
+        except (OSError, ValueError) as error:
+            _log.error("fastprod.total.path: cannot add to %s: %s", options.total_path, error)
+
+
+def _append(path: str, line: str) -> None:
     try:
-        with Path(options.report_path).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(line)
     except OSError as error:
-        _log.error(
-            "fastprod.report.path: cannot append to %s: %s", options.report_path, error.strerror
-        )
+        _log.error("fastprod.report.path: cannot append to %s: %s", path, error.strerror)

@@ -47,6 +47,7 @@ _OWN: Final = (
     "topic",
     "fastprod.max.bytes.per.second",
     "fastprod.report.path",
+    "fastprod.total.path",
     "fastprod.tune.worker",
     "fastprod.validate",
 )
@@ -116,6 +117,8 @@ class SinkOptions:
         header_columns: (name, column) of headers that a column holds.
         max_bytes_per_second: of keys and values, for each task; 0: no limit.
         report_path: file on the driver that gets one line of JSON a commit; "": none.
+        total_path: file on the driver that holds what all commits have written, which `CommitTotal`
+            has made; "": none.
         tunes_worker: whether a worker's long-lived objects leave the garbage collector's sight.
         validates: whether the driver connects to the cluster before any task.
     """
@@ -126,6 +129,7 @@ class SinkOptions:
     header_columns: tuple[tuple[str, str], ...] = ()
     max_bytes_per_second: int = 0
     report_path: str = ""
+    total_path: str = ""
     tunes_worker: bool = True
     validates: bool = True
 
@@ -187,6 +191,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         ),
         max_bytes_per_second=_number(lower, "fastprod.max.bytes.per.second"),
         report_path=lower.get("fastprod.report.path", ""),
+        total_path=lower.get("fastprod.total.path", ""),
         tunes_worker=_flag(lower, "fastprod.tune.worker"),
         validates=_flag(lower, "fastprod.validate"),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 Offsets = dict[str, dict[int, tuple[int, int]]]
 """Topic to partition to first and last offset; others may have written between."""
@@ -42,24 +42,49 @@ class WriteResult:
         }
         return {**self.__dict__, "offsets": offsets, "seconds": round(self.seconds, 3)}
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """What `as_json` made."""
+        return cls(**{**found, "offsets": _merged([found["offsets"]])})
+
+    def __add__(self, other: WriteResult) -> WriteResult:
+        """Both together."""
+        return WriteResult(
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            offsets=_merged([self.offsets, other.offsets]),
+            retries=self.retries + other.retries,
+            seconds=self.seconds + other.seconds,
+            sent_bytes=self.sent_bytes + other.sent_bytes,
+            throttle_ms=self.throttle_ms + other.throttle_ms,
+            batches=self.batches + other.batches,
+        )
+
 
 def added_up(summaries: Iterable[Mapping[str, Any]]) -> WriteResult:
     """Add up what commits reported, as `fastprod.spark.task_report.summary` makes it."""
     known = list(summaries)
-    offsets: Offsets = {}
-    for each in known:
-        for topic, spans in each["offsets"].items():
-            merged = offsets.setdefault(topic, {})
-            for partition, (first, last) in spans.items():
-                had = merged.get(int(partition), (first, last))
-                merged[int(partition)] = (min(had[0], first), max(had[1], last))
     return WriteResult(
         rows=sum(each["rows"] for each in known),
         bytes=sum(each["bytes"] for each in known),
-        offsets=offsets,
+        offsets=_merged([each["offsets"] for each in known]),
         retries=sum(each["retried_rows"] for each in known),
         seconds=sum(each["seconds"] for each in known),
         sent_bytes=sum(each["sent_bytes"] for each in known),
         throttle_ms=sum(each["throttle_ms"] for each in known),
         batches=len(known),
     )
+
+
+def _merged(
+    several: Iterable[Mapping[str, Mapping[str, Sequence[int]] | Mapping[int, tuple[int, int]]]],
+) -> Offsets:
+    """One span a partition; JSON has its number as text."""
+    merged: Offsets = {}
+    for offsets in several:
+        for topic, spans in offsets.items():
+            found = merged.setdefault(topic, {})
+            for partition, (first, last) in spans.items():
+                had = found.get(int(partition), (first, last))
+                found[int(partition)] = (min(had[0], first), max(had[1], last))
+    return merged

@@ -16,7 +16,7 @@ import fastprod.spark
 from fastprod.broker.broker import Broker
 from fastprod.errors import ConfigError
 from fastprod.spark import api
-from fastprod.spark.commit_log import CommitLog
+from fastprod.spark.commit_total import CommitTotal
 from readers import read_with_confluent
 
 PATIENCE_S = 60
@@ -67,13 +67,17 @@ def test_a_write_whose_figures_are_lost_says_so(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class UnwritableLog(CommitLog):
+    class Unwritable(CommitTotal):
         def __init__(self) -> None:
             super().__init__()
-            self.close()
-            self.path = self.path / "nothing"
+            self._part = self.path.with_suffix(".part")
+            self._part.mkdir()
 
-    monkeypatch.setattr(api, "CommitLog", UnwritableLog)
+        def close(self) -> None:
+            self._part.rmdir()
+            super().close()
+
+    monkeypatch.setattr(api, "CommitTotal", Unwritable)
     rows = spark.sql("select 'value' value from range(10)")
     result = fastprod.spark.write(rows, bootstrap_servers=broker.bootstrap_servers, topic=topic)
     assert result.rows == 0
@@ -99,9 +103,9 @@ def test_what_is_wrong_is_refused_before_any_task(spark: SparkSession) -> None:
     rows = spark.sql("select 'v' value")
     with pytest.raises(ConfigError, match="must be one of at_least_once"):
         fastprod.spark.write(rows, bootstrap_servers="b:1", topic="t", guarantee="exactly_once")
-    with pytest.raises(ConfigError, match=r"fastprod\.report\.path"):
+    with pytest.raises(ConfigError, match=r"fastprod\.total\.path"):
         fastprod.spark.write(
-            rows, bootstrap_servers="b:1", options={"fastprod.Report.path": "report"}
+            rows, bootstrap_servers="b:1", options={"fastprod.Total.path": "total"}
         )
     codec = "spark.sql.execution.arrow.compression.codec"
     spark.conf.set(codec, "lz4")

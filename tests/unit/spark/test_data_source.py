@@ -20,7 +20,8 @@ RUNNER = "pyspark.sql.worker.python_streaming_sink_runner"
 def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "report"
+    path, damaged = tmp_path / "report", tmp_path / "total"
+    damaged.write_text("{")
     source = FastprodDataSource(
         {
             "kafka.bootstrap.servers": "127.0.0.1:1",
@@ -30,6 +31,7 @@ def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
             "protobuf.descriptor": str(tmp_path / "gone"),
             "protobuf.message": "M",
             "fastprod.report.path": str(path),
+            "fastprod.total.path": str(damaged),
             "fastprod.tune.worker": "false",
         }
     )
@@ -39,3 +41,4 @@ def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
     source.streamWriter(SCHEMA, overwrite=False).commit([TaskReport(0, 0, rows=3)], 7)
     told = json.loads(path.read_text())
     assert (told["batch_id"], told["rows"]) == (7, 3)
+    assert damaged.read_text() == "{"
