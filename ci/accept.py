@@ -270,6 +270,12 @@ def run_all(chosen: Sequence[Step], root: Path, *, again: bool = False) -> int:
     return 1 if failures else 0
 
 
+def heed_signals() -> None:
+    """Let Ctrl-C, also where a shell has put this in the background, and kill end the step, too."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
 def main(argv: list[str]) -> int:
     """Parse the command line and run; return the exit code."""
     every = steps()
@@ -293,4 +299,5 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    heed_signals()
     sys.exit(main(sys.argv[1:]))

@@ -7,6 +7,7 @@ Arguments go to all. Exit code 1: a run failed, or was not done within the limit
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -109,4 +110,6 @@ def _wait(child: subprocess.Popen[bytes], deadline_s: float, made: BinaryIO | No
 
 
 if __name__ == "__main__":
+    # Who is ended ends the runs, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(run(checkout.ROOT, sys.argv[1:]))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +78,38 @@ def test_a_failed_step_is_due_again(root: Path) -> None:
 def test_a_step_that_takes_too_long_is_ended(root: Path) -> None:
     slow = step("slow", "import time; time.sleep(60)", limit_s=0.2)
     assert accept.run(slow, root, root / "logs" / "slow.log") == "not done after 0 s"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_ends_it_ends_the_step_that_runs(root: Path, number: int) -> None:
+    hangs = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    code = (
+        "import sys, signal, accept, checkout, pathlib\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "checkout.ROOT = pathlib.Path.cwd()\n"
+        "checkout.files = lambda root: []\n"
+        f"step = accept.Step('hangs', 'hangs', (sys.executable, '-c', {hangs!r}), 60.0)\n"
+        "accept.steps = lambda: [step]\n"
+        "accept.heed_signals()\n"
+        "accept.main([])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(checkout.ROOT / "ci")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        try:
+            while not (root / "pid").exists() or not (root / "pid").read_text():
+                assert child.poll() is None
+                time.sleep(0.01)
+            child.send_signal(number)
+            assert child.wait(20.0) != 0
+        finally:
+            child.kill()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((root / "pid").read_text()), 0)
 
 
 def test_a_step_whose_program_is_missing_fails(root: Path) -> None:
