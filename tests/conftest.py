@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import re
+import signal
 import sys
 import uuid
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ pytest_plugins = ["peer_fixtures"]
 
 KAFKA_FIXTURES = {"kafka", "kafka3"}
 SPARK_TESTS = TESTS / "spark"
+
+
+def pytest_configure() -> None:
+    """Listen to Ctrl-C, as do the children: a run in the background has it switched off."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

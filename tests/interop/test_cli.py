@@ -28,9 +28,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 POLL_S = 0.05
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-# A test run in the background has Ctrl-C switched off, and its children inherit that.
-LISTENING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-COMMAND = LISTENING + "from fastprod.cli.command import main; main()"
+COMMAND = "from fastprod.cli.command import main; main()"
 
 
 def run(*arguments: str, input: bytes | None = None) -> Result:
