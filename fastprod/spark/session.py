@@ -27,7 +27,7 @@ SETTINGS: Final = {
     "spark.python.worker.reuse": "true",
     "spark.python.udf.pipelined.enabled": "false",
     "spark.sql.execution.arrow.compression.codec": "none",
-    # What fits the caches of JVM and worker; rows of 1 kB take 0.7 of their time in 10 MB.
+    # Fits the caches of JVM and worker: rows of 1 kB take 0.7 of their time in batches of 10 MB.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     # Two copies of a task would write its rows twice.
     "spark.speculation": "false",
