@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from fastprod._core.json_layout import JsonFormat
 from fastprod._core.json_rows import JsonRows
-from fastprod.spark.value_format.column_types import FormatError, refuse_types
+from fastprod.spark.value_format.column_types import FormatError, refuse_types, walk
 from fastprod.spark.value_format.time_pattern import (
     DATE_LETTERS,
     TIMESTAMP_LETTERS,
@@ -85,7 +85,7 @@ def _native(encoder: JsonEncoder) -> JsonRows:
 
 
 def check_types(schema: StructType, format_name: str) -> None:
-    """Refuse types without a form in JSON.
+    """Refuse types without a form in JSON, and names that would arrive cut.
 
     Args:
         schema: of the columns to be encoded.
@@ -95,6 +95,12 @@ def check_types(schema: StructType, format_name: str) -> None:
         FormatError: names the column, its type and what to do.
     """
     refuse_types(schema, _fault, format_name)
+    for path, _ in walk(schema):
+        if "\0" in path:
+            raise FormatError(
+                f"column {path!r} has a NUL character in its name, where Arrow ends a name: rename "
+                f"it, or {format_name} would write a shorter one"
+            )
 
 
 def plan(schema: StructType, options: Mapping[str, str]) -> JsonEncoder:
