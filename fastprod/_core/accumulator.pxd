@@ -98,7 +98,8 @@ cdef struct Appended:
     # What an append did, for its caller.
     Result* known                   # in: a result the caller has a reference to already, or NULL
     Result* result                  # one reference, the caller's, unless it is `known`
-    uint32_t index
+    uint32_t index                  # of the first record
+    uint32_t count                  # how many records it took
     uint32_t grew_bytes             # what the batch's estimate grew by (C.5.2)
     int32_t partition
     size_t need_bytes               # FP_EXHAUSTED: what to wait for
@@ -110,14 +111,16 @@ cdef Topic* accumulator_topic(Accumulator* a, const char* name, int32_t size) no
 # records that they hold. -1: out of memory.
 cdef int topic_set_partition_count(Topic* topic, int32_t count) noexcept nogil
 
-# Append one record. `extra`: slabs that the caller waited for, taken over in any case (the rest
-# returns to the pool). `future`: an owned PyObject reference to attach for callbacks, or NULL; on
-# any status but FP_OK it stays the caller's.
+# Append the first of `count` records, all for one partition, and those behind it that go into the
+# same batch as it is: out.count of them, up to some 16 kB, under one lock. `extra`: slabs that the
+# caller waited for, taken over in any case (the rest returns to the pool). `future`: an owned
+# PyObject reference to attach to the first for callbacks, or NULL; on any status but FP_OK it stays
+# the caller's.
 # FP_OK; FP_EXHAUSTED: wait for out.need_bytes and call again; FP_TOO_LARGE; FP_CLOSED; FP_NOMEM.
 # Never blocks but on the partition's lock. THREADS any.
 cdef FpStatus accumulator_append(
-    Accumulator* a, Topic* topic, int32_t partition, const Record* record, Slab* extra,
-    void* future, Appended* out) noexcept nogil
+    Accumulator* a, Topic* topic, int32_t partition, const Record* records, uint32_t count,
+    Slab* extra, void* future, Appended* out) noexcept nogil
 
 # Take nothing more: later appends are FP_CLOSED, and those under way have ended on return, so that
 # an I/O thread which is told to stop after this finds everything. THREADS any.

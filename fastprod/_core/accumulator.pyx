@@ -21,6 +21,9 @@ from fastprod._core.sync cimport (
     fp_store_ptr,
 )
 
+cdef enum:
+    RUN_BYTES = 16384           # of records that are appended under one lock
+
 
 cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nogil:
     memset(a, 0, sizeof(Accumulator))
@@ -288,6 +291,7 @@ cdef FpStatus _append_locked(
         if status != FP_OK:
             return status
     out.index = batch.count
+    out.count = 1
     out.grew_bytes = size + (BATCH_HEADER_BYTES if batch.count == 0 else 0)
     batch_append(batch, record, size, body)
     out.result = batch.result
@@ -298,6 +302,25 @@ cdef FpStatus _append_locked(
         result_attach(batch.result, future, out.index)
     _activate(a, partition)
     return FP_OK
+
+
+cdef void _append_more(
+    Accumulator* a, ProducerBatch* batch, const Record* records, uint32_t count,
+    int64_t most_bytes, Appended* out
+) noexcept nogil:
+    """Those behind the first for which `batch` has room, and memory."""
+    cdef const Record* record
+    cdef uint32_t size
+    cdef uint32_t body = 0
+    while out.count < count and out.grew_bytes < most_bytes:
+        record = &records[out.count]
+        size = record_size(
+            record, record.timestamp_ms - batch.base_timestamp_ms, batch.count, &body)
+        if batch_room(batch) < size or not _has_room(a, batch, size):
+            return
+        batch_append(batch, record, size, body)
+        out.count += 1
+        out.grew_bytes += size
 
 
 cdef inline bint _is_still_sticky(
@@ -315,11 +338,12 @@ cdef inline bint _is_still_sticky(
 
 
 cdef FpStatus accumulator_append(
-    Accumulator* a, Topic* topic, int32_t partition, const Record* record, Slab* extra,
-    void* future, Appended* out
+    Accumulator* a, Topic* topic, int32_t partition, const Record* records, uint32_t count,
+    Slab* extra, void* future, Appended* out
 ) noexcept nogil:
     cdef Partition* target
     cdef FpStatus status
+    cdef int64_t most_bytes = RUN_BYTES
     cdef int32_t chosen
     cdef bint wake = False
     while True:
@@ -329,7 +353,12 @@ cdef FpStatus accumulator_append(
         if partition >= 0 or _is_still_sticky(a, target, chosen):
             break
         fp_mutex_unlock(&target.lock)   # it switched between the look and the lock (C.5.4)
-    status = _append_locked(a, target, record, &extra, future, out, &wake)
+    status = _append_locked(a, target, records, &extra, future, out, &wake)
+    if status == FP_OK and count > 1:
+        if partition < 0:   # no further than to where a switch is not put off any more (C.5.4)
+            most_bytes = min(
+                most_bytes, 2 * topic.sticky.limit_bytes - topic.sticky.produced_bytes)
+        _append_more(a, target.tail, records, count, most_bytes, out)
     if status == FP_OK and partition < 0:
         sticky_produced(&topic.sticky, chosen, out.grew_bytes, batch_is_full(a, target.tail))
     fp_mutex_unlock(&target.lock)

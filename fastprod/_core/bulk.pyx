@@ -31,6 +31,36 @@ _log = logging.getLogger("fastprod.delivery")
 cdef enum:
     SLICE_NS = 50000000
     LONGEST_S = 2000000000
+    LONGEST_RUN = 64            # records that are looked at before one of them is appended
+
+
+cdef inline uint32_t _run_length(RecordChunk chunk, int64_t max_record_bytes) noexcept nogil:
+    """How many of the next records go to one partition and may be sent; 0: not the first."""
+    cdef int32_t first = chunk.appended
+    cdef int32_t i = first
+    cdef int32_t end = min(chunk.count, first + LONGEST_RUN)
+    if chunk.partitions[first] < ANY_PARTITION:
+        return 0
+    while (
+        i < end
+        and chunk.partitions[i] == chunk.partitions[first]
+        and (chunk.lanes == NULL or chunk.lanes[i] == chunk.lanes[first])
+        and record_upper_bound(&chunk.records[i]) <= max_record_bytes
+    ):
+        i += 1
+    return <uint32_t>(i - first)
+
+
+cdef inline void _note_rows(
+    Row* rows, const Record* records, const Appended* appended, uint32_t segment
+) noexcept nogil:
+    """They are in the batch of the segment, of which this is 1 + its number."""
+    cdef uint32_t i
+    for i in range(appended.count):
+        rows[i].segment = segment - 1
+        rows[i].index = appended.index + i
+        rows[i].key_size = records[i].key_size
+        rows[i].value_size = records[i].value_size
 
 
 cdef class BulkFuture:
@@ -111,16 +141,14 @@ cdef class BulkFuture:
         """Until all are in, or the first that does not go in. Takes `extra` over."""
         cdef Appended appended
         cdef FpStatus status
-        cdef Record* record
         cdef Lane* lane
-        cdef Row* row
         cdef uint32_t lane_index = 0
-        cdef uint32_t segment
+        cdef uint32_t segment, count
         cdef int32_t partition
         while chunk.appended < chunk.count:
-            record = &chunk.records[chunk.appended]
             partition = chunk.partitions[chunk.appended]
-            if partition < ANY_PARTITION or record_upper_bound(record) > max_record_bytes:
+            count = _run_length(chunk, max_record_bytes)
+            if count == 0:
                 pool_give(&a.pool, extra)
                 return FP_TOO_LARGE
             if chunk.lanes != NULL:
@@ -131,7 +159,9 @@ cdef class BulkFuture:
             if partition >= 0:
                 segment = lane.newest[partition] if partition < lane.partition_capacity else 0
             appended.known = self.segments[segment - 1].result if segment > 0 else NULL
-            status = accumulator_append(a, lane.topic, partition, record, extra, NULL, &appended)
+            status = accumulator_append(
+                a, lane.topic, partition, &chunk.records[chunk.appended], count, extra, NULL,
+                &appended)
             extra = NULL
             if status != FP_OK:
                 need_bytes[0] = appended.need_bytes
@@ -140,13 +170,9 @@ cdef class BulkFuture:
                 segment = self._find_segment(lane_index, partition, segment, &appended)
                 if segment == 0:
                     return FP_NOMEM
-            row = &self.rows[self.count]
-            row.segment = segment - 1
-            row.index = appended.index
-            row.key_size = record.key_size
-            row.value_size = record.value_size
-            self.count += 1
-            chunk.appended += 1
+            _note_rows(&self.rows[self.count], &chunk.records[chunk.appended], &appended, segment)
+            self.count += appended.count
+            chunk.appended += appended.count
         return FP_OK
 
     cdef uint32_t _find_segment(

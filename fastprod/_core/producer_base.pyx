@@ -234,7 +234,7 @@ cdef class ProducerBase:
         try:
             while True:
                 status = accumulator_append(
-                    &self.engine_.accumulator, native, partition, record, extra, attached,
+                    &self.engine_.accumulator, native, partition, record, 1, extra, attached,
                     &appended)
                 extra = NULL
                 if status == FP_OK:

@@ -108,7 +108,7 @@ cdef class SenderDoor:
         if waited_for_bytes > 0:
             check(pool_take(&self.engine.accumulator.pool, waited_for_bytes, False, &extra))
         status = accumulator_append(
-            &self.engine.accumulator, ref.topic, partition, &record, extra, NULL, &appended)
+            &self.engine.accumulator, ref.topic, partition, &record, 1, extra, NULL, &appended)
         if status == FP_EXHAUSTED:
             self.need_bytes = appended.need_bytes
             return None

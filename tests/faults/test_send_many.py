@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import Any
 
@@ -46,6 +47,26 @@ def test_every_column_arrives(peer: Peer) -> None:
         (12, b"k", None, [("b", None)]),
         (13, b"", b"v3", []),
     ]
+
+
+def test_a_bulk_makes_the_batches_that_single_records_make(peer: Peer) -> None:
+    """D.2: the records of several batches, of different sizes, some larger than a batch."""
+    source = random.Random("bulk")
+    values = [source.randbytes(source.choice([0, 5, 90, 700, 9_000])) for _ in range(2_000)]
+    partitions = [number // 40 % 2 for number in range(len(values))]
+    with producer_for(peer, linger_ms=60_000, batch_size=8_192) as producer:
+        for value, partition in zip(values, partitions, strict=True):
+            producer.send("t", value, partition=partition, timestamp_ms=7)
+        producer.flush(10)
+    singles = [peer.batches("t", partition) for partition in (0, 1)]
+    with producer_for(peer, linger_ms=60_000, batch_size=8_192) as producer:
+        producer.send_many("t", values, partitions=partitions, timestamps_ms=[7] * len(values))
+        producer.flush(10)
+    for partition, before in enumerate(singles):
+        after = peer.batches("t", partition)[len(before) :]
+        assert [b.header.record_count for b in after] == [b.header.record_count for b in before]
+        log = [entry.value for entry in peer.log("t", partition)]
+        assert log[: len(log) // 2] == log[len(log) // 2 :]
 
 
 def test_keys_choose_the_partition_as_send_does(peer: Peer) -> None:
