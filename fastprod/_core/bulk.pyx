@@ -31,16 +31,16 @@ _log = logging.getLogger("fastprod.delivery")
 cdef enum:
     SLICE_NS = 50000000
     LONGEST_S = 2000000000
-    LONGEST_RUN = 64            # records that are looked at before one of them is appended
+    LONGEST_RUN = 64            # records looked at in advance; they stay in the nearest cache
 
 
-cdef inline uint32_t _run_length(RecordChunk chunk, int64_t max_record_bytes) noexcept nogil:
-    """How many of the next records go to one partition and may be sent; 0: not the first."""
+cdef inline int32_t _run_end(RecordChunk chunk, int64_t max_record_bytes) noexcept nogil:
+    """Where the next records that go to one partition and may be sent end; here: not the first."""
     cdef int32_t first = chunk.appended
     cdef int32_t i = first
     cdef int32_t end = min(chunk.count, first + LONGEST_RUN)
     if chunk.partitions[first] < ANY_PARTITION:
-        return 0
+        return first
     while (
         i < end
         and chunk.partitions[i] == chunk.partitions[first]
@@ -48,7 +48,7 @@ cdef inline uint32_t _run_length(RecordChunk chunk, int64_t max_record_bytes) no
         and record_upper_bound(&chunk.records[i]) <= max_record_bytes
     ):
         i += 1
-    return <uint32_t>(i - first)
+    return i
 
 
 cdef inline void _note_rows(
@@ -143,14 +143,16 @@ cdef class BulkFuture:
         cdef FpStatus status
         cdef Lane* lane
         cdef uint32_t lane_index = 0
-        cdef uint32_t segment, count
+        cdef uint32_t segment
         cdef int32_t partition
+        cdef int32_t run_end = chunk.appended
         while chunk.appended < chunk.count:
+            if chunk.appended == run_end:
+                run_end = _run_end(chunk, max_record_bytes)
+                if chunk.appended == run_end:
+                    pool_give(&a.pool, extra)
+                    return FP_TOO_LARGE
             partition = chunk.partitions[chunk.appended]
-            count = _run_length(chunk, max_record_bytes)
-            if count == 0:
-                pool_give(&a.pool, extra)
-                return FP_TOO_LARGE
             if chunk.lanes != NULL:
                 lane_index = chunk.lanes[chunk.appended]
             lane = &self.lanes[lane_index]
@@ -160,8 +162,8 @@ cdef class BulkFuture:
                 segment = lane.newest[partition] if partition < lane.partition_capacity else 0
             appended.known = self.segments[segment - 1].result if segment > 0 else NULL
             status = accumulator_append(
-                a, lane.topic, partition, &chunk.records[chunk.appended], count, extra, NULL,
-                &appended)
+                a, lane.topic, partition, &chunk.records[chunk.appended],
+                <uint32_t>(run_end - chunk.appended), extra, NULL, &appended)
             extra = NULL
             if status != FP_OK:
                 need_bytes[0] = appended.need_bytes
