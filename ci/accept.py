@@ -30,6 +30,7 @@ TAIL_LINES = 15
 # The tests have time limits of their own; a long one is no reason for a dump of all threads.
 NO_DUMP = ("-o", "faulthandler_timeout=0")
 STOP_S = 30.0
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -202,24 +203,35 @@ def run(step: Step, root: Path, log_path: Path) -> str:
         return f"{step.command[0]} does not exist"
     environment = {**os.environ, "PYTHON": sys.executable, **step.env}
     with log_path.open("wb") as log:
-        child = subprocess.Popen(
-            step.command,
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        # A signal that comes while the child is being started waits until there is one to be ended.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
-            code = child.wait(step.limit_s)
-        except subprocess.TimeoutExpired:
-            _stop(child)
-            return f"not done after {step.limit_s:,.0f} s"
-        except BaseException:
-            _stop(child)
-            raise
+            child = subprocess.Popen(
+                step.command,
+                cwd=root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_heed_at_once,
+            )
+            try:
+                _heed_at_once()
+                code = child.wait(step.limit_s)
+            except subprocess.TimeoutExpired:
+                _stop(child)
+                return f"not done after {step.limit_s:,.0f} s"
+            except BaseException:
+                _stop(child)
+                raise
+        finally:
+            _heed_at_once()
     return "" if code == 0 else f"exit code {code}"
+
+
+def _heed_at_once() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
@@ -272,7 +284,7 @@ def run_all(chosen: Sequence[Step], root: Path, *, again: bool = False) -> int:
 
 def heed_signals() -> None:
     """Let Ctrl-C, also where a shell has put this in the background, and kill end the step, too."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.default_int_handler)
 
 

@@ -98,9 +98,9 @@ def test_every_byte_on_the_wire_is_counted_across_connections(peer: Peer) -> Non
 
     def has_counted_every_byte() -> bool:
         found = figures(producer)
-        return found["outgoing-byte-total"] == sum(
-            len(each.received) for each in peer.connections
-        ) and found["incoming-byte-total"] == sum(len(each.sent) for each in peer.connections)
+        sent = sum(len(each.received) for each in peer.connections)
+        received = sum(len(each.sent) for each in peer.connections)
+        return (found["outgoing-byte-total"], found["incoming-byte-total"]) == (sent, received)
 
     with new_producer(peer, reconnect_backoff_ms=1, reconnect_backoff_max_ms=2) as producer:
         producer.send("t", bytes(100_000)).result(TIMEOUT_S)

@@ -82,7 +82,11 @@ def test_a_step_that_takes_too_long_is_ended(root: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_ends_it_ends_the_step_that_runs(root: Path, number: int) -> None:
-    hangs = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    hangs = (
+        "import os, pathlib, time\n"
+        "pathlib.Path('pid').write_text(str(os.getpid()))\n"
+        "time.sleep(60)\n"
+    )
     code = (
         "import sys, signal, accept, checkout, pathlib\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
