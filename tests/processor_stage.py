@@ -11,10 +11,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from fastprod._core.server_selector import PollEvents, ServerSelector
 from fastprod.broker.clock import Clock, SystemClock
+from fastprod.broker.config import BrokerConfig
 from fastprod.broker.connection import Connection
 from fastprod.broker.handler_pool import KafkaRequestHandlerPool
 from fastprod.broker.processor import Processor
@@ -30,11 +31,7 @@ ECHO, API_VERSIONS, DISABLED = 1, 18, 7
 _HEADER = struct.Struct(">hhi")
 
 
-class Settings(NamedTuple):
-    """What a Processor reads of the broker's settings."""
-
-    socket_request_max_bytes: int = MAX_BYTES
-    connections_max_idle_ms: int = 600_000
+SETTINGS = BrokerConfig(socket_request_max_bytes=MAX_BYTES)
 
 
 def payload(body: bytes = b"", key: int = ECHO, version: int = 0, correlation_id: int = 0) -> bytes:
@@ -183,7 +180,7 @@ class ProcessorStage:
         answer: Callable[[Request], None] | None = echo,
         *,
         threads: int = 0,
-        settings: Settings | None = None,
+        settings: BrokerConfig = SETTINGS,
         clock: Clock | None = None,
         selector: FailingSelector | ServerSelector | None = None,
         queue_capacity: int = 500,
@@ -208,7 +205,7 @@ class ProcessorStage:
             "PLAINTEXT",
             self.channel,
             self.quotas,
-            settings or Settings(),
+            settings,
             self.clock,
             parse,
             self.metrics,

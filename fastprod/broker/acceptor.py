@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import heapq
 import itertools
@@ -12,11 +13,13 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from fastprod.broker.authenticator import SaslAuthenticator
 from fastprod.broker.clock import Clock
+from fastprod.broker.connection import Address, Connection
 from fastprod.broker.connection_quotas import (
     ConnectionQuotas,
     ConnectionThrottledError,
@@ -26,6 +29,11 @@ from fastprod.broker.connection_quotas import (
 from fastprod.broker.rate_quota import UNLIMITED
 from fastprod.broker.wake_pipe import WakePipe
 from fastprod.errors import IllegalStateError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from fastprod.broker.tls_terminator import TlsTerminator
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +57,9 @@ class Listener:
         port: 0: the system chooses one.
         max_connections: of this listener.
         max_connection_creation_rate: of this listener, a second.
+        ssl_context: with a certificate; clients speak TLS. None: they do not.
+        new_authenticator: looks after a connection until its client has said who it is; None:
+            nobody asks.
     """
 
     name: str = "PLAINTEXT"
@@ -56,13 +67,19 @@ class Listener:
     port: int = 0
     max_connections: int = UNLIMITED
     max_connection_creation_rate: float = UNLIMITED
+    ssl_context: ssl.SSLContext | None = None
+    new_authenticator: Callable[[Connection], SaslAuthenticator] | None = None
 
 
 class AcceptingProcessor(Protocol):
     """What an Acceptor needs of a Processor."""
 
     def accept(
-        self, sock: socket.socket, may_block: bool, peer_address: tuple[str, int] | None = None
+        self,
+        sock: socket.socket,
+        may_block: bool,
+        peer_address: Address | None = None,
+        local_address: Address | None = None,
     ) -> bool: ...
     def start(self) -> None: ...
     def begin_shutdown(self) -> None: ...
@@ -116,6 +133,15 @@ def open_listening_socket(listener: Listener, config: AcceptorConfig) -> socket.
     return listening
 
 
+def _terminator(listener: Listener, name: str) -> TlsTerminator | None:
+    if listener.ssl_context is None:
+        return None
+    # Most brokers do without, and it brings `ssl`.
+    from fastprod.broker.tls_terminator import TlsTerminator  # noqa: PLC0415
+
+    return TlsTerminator(listener.ssl_context, f"fastprod-tls-{name}")
+
+
 class Acceptor:
     """Accepts what comes in on a listener and deals it out to its Processors in turn.
 
@@ -167,23 +193,22 @@ class Acceptor:
         self._state_lock = threading.Lock()
         self._stopping = threading.Event()
         self._closed = False
-        name = f"fastprod-acceptor-{node_id}-{listener.name}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        name = f"{node_id}-{listener.name}"
+        self._thread = threading.Thread(
+            target=self._run, name=f"fastprod-acceptor-{name}", daemon=True
+        )
         self._listening = open_listening_socket(listener, config)
         address = self._listening.getsockname()
         self.host: str = address[0]
         self.port: int = address[1]
-        try:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self._listening.close)
             self._wake = WakePipe()
-        except OSError:
-            self._listening.close()
-            raise
-        try:
+            on_error.callback(self._wake.close)
             self._selector = selectors.DefaultSelector()
-        except OSError:
-            self._listening.close()
-            self._wake.close()
-            raise
+            on_error.callback(self._selector.close)
+            self._tls = _terminator(listener, name)
+            on_error.pop_all()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._selector.register(self._listening, selectors.EVENT_READ)
         self._unsubscribe = clock.subscribe(self._wake.wake)
@@ -204,6 +229,8 @@ class Acceptor:
             for processor in self.processors:
                 processor.start()
             self._started_ns = self._clock.monotonic_ns()
+            if self._tls is not None:
+                self._tls.start()
             self._thread.start()
 
     def begin_shutdown(self) -> None:
@@ -233,9 +260,12 @@ class Acceptor:
             late = TimeoutError(f"{self._thread.name} has not ended within {timeout_s} s")
         else:
             self._close()
-        for processor in self.processors:
+        steps = [processor.shutdown for processor in self.processors]
+        if self._tls is not None:
+            steps.append(self._tls.shutdown)
+        for step in steps:
             try:
-                processor.shutdown(max(0.0, deadline - time.monotonic()))
+                step(max(0.0, deadline - time.monotonic()))
             except TimeoutError as error:
                 late = late or error
         if late is not None:
@@ -271,6 +301,8 @@ class Acceptor:
         # Its own descriptor alone: the set behind it is the parent's too.
         self._selector.close()
         self._wake.abandon()
+        if self._tls is not None:
+            self._tls.abandon()
         for processor in self.processors:
             processor.abandon()
 
@@ -377,7 +409,12 @@ class Acceptor:
     def _hand_over(self, sock: socket.socket, address: tuple[str, int]) -> None:
         try:
             self._configure(sock)
-            taken = self._assign(sock, address)
+            local = sock.getsockname()[:2]
+            if self._tls is not None:
+                with _accepting:
+                    sock = self._tls.wrap(sock, address)
+                    self._accepted.add(sock)
+            taken = self._assign(sock, address, local)
         except Exception:
             _log.exception("listener %s: closed: %s:%d", self.listener.name, *address)
             taken = False
@@ -397,16 +434,16 @@ class Acceptor:
         if self._send_buffer_bytes != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
 
-    def _assign(self, sock: socket.socket, address: tuple[str, int]) -> bool:
+    def _assign(self, sock: socket.socket, address: Address, local: Address) -> bool:
         """Round robin over those with room; if none has, wait for the last one's turn (A2.6)."""
         for _ in self.processors:
             processor = self.processors[self._next_processor]
             self._next_processor = (self._next_processor + 1) % len(self.processors)
-            if processor.accept(sock, False, address):
+            if processor.accept(sock, False, address, local):
                 return True
         self._blocked_since_ns = start_ns = self._clock.monotonic_ns()
         try:
-            return processor.accept(sock, True, address)
+            return processor.accept(sock, True, address, local)
         finally:
             self._has_waited(self._clock.monotonic_ns() - start_ns)
 

@@ -39,12 +39,19 @@ from fastprod.broker.messages.init_producer_id import (
 from fastprod.broker.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from fastprod.broker.messages.metadata import MetadataRequest, MetadataResponse
 from fastprod.broker.messages.produce import ProduceRequest, ProduceResponse
+from fastprod.broker.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from fastprod.broker.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from fastprod.broker.request import RequestHeader
 from fastprod.broker.schema import Schema, SchemaError, skip_tags
 from fastprod.errors import ConfigError, KafkaError
 
 API_VERSIONS: Final = 18
 PRODUCE: Final = 0
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
 
 RELEASES: Final = ("2.1", "2.8", "3.0")
 """Releases of Apache Kafka whose list a broker can be pinned to; columns of the table below."""
@@ -141,6 +148,14 @@ APIS: Final = {
             3,
             (2, 3, 4),
         ),
+        _api(
+            17,
+            "SaslHandshake",
+            (SaslHandshakeRequest, SaslHandshakeResponse),
+            (0, 1),
+            None,
+            (1, 1, 1),
+        ),
         _api(18, "ApiVersions", (ApiVersionsRequest, ApiVersionsResponse), (0, 4), 3, (2, 3, 3)),
         _api(19, "CreateTopics", (CreateTopicsRequest, CreateTopicsResponse), (2, 7), 5, (3, 7, 7)),
         _api(20, "DeleteTopics", (DeleteTopicsRequest, DeleteTopicsResponse), (1, 6), 4, (3, 6, 6)),
@@ -159,6 +174,14 @@ APIS: Final = {
             (1, 4),
             4,
             (2, 4, 4),
+        ),
+        _api(
+            36,
+            "SaslAuthenticate",
+            (SaslAuthenticateRequest, SaslAuthenticateResponse),
+            (0, 2),
+            2,
+            (0, 2, 2),
         ),
         _api(
             60,

@@ -19,6 +19,7 @@ from fastprod.broker.log.log_error import LogError
 from fastprod.broker.node import Node
 from fastprod.broker.partition import Partition
 from fastprod.broker.request_log import LoggedRequest
+from fastprod.broker.security import Security
 from fastprod.broker.shared_state import SharedState
 from fastprod.broker.topics import Topic, TopicError
 from fastprod.errors import ConfigError, IllegalStateError, KafkaError
@@ -92,6 +93,11 @@ class Broker:
         versions: API name or key to what it is pinned to: the highest version, (lowest, highest),
             or None to hide it.
         max_versions: list only versions of this Kafka release: "2.1", "2.8" or "3.0".
+        ssl_certfile: PEM file with the certificate of all nodes; clients then speak TLS (SSL).
+        ssl_keyfile: PEM file with its key; default: it is in `ssl_certfile`.
+        sasl_users: names and passwords; clients then say who they are by SASL/PLAIN
+            (SASL_PLAINTEXT, with a certificate SASL_SSL). `connections_max_reauth_ms` bounds a
+            session.
         clock: what records are stamped by; default: the system's. Fetches wait by the system's
             clock always.
         config: any other setting of `BrokerConfig`, in Kafka's names with underscores.
@@ -120,6 +126,9 @@ class Broker:
         num_partitions: int = 1,
         versions: Mapping[str | int, Pin] | None = None,
         max_versions: str | None = None,
+        ssl_certfile: str | os.PathLike[str] | None = None,
+        ssl_keyfile: str | os.PathLike[str] | None = None,
+        sasl_users: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         **config: Any,
     ) -> None:
@@ -150,6 +159,7 @@ class Broker:
         self._port = port
         self._advertised_host = advertised_host
         self._data_dir = None if data_dir is None else Path(data_dir)
+        self._security = Security.make(ssl_certfile, ssl_keyfile, sasl_users)
         self._table = ApiTable(max_versions, versions)
         self._clock = clock or SystemClock()
         self._faults = FaultVerbs()
@@ -187,6 +197,7 @@ class Broker:
                         self._host,
                         self._port + node_id if self._port else 0,
                         self._advertised_host,
+                        self._security,
                     )
                 )
             self._faults.attach(self._state.purgatory, self._nodes)

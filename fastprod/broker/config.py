@@ -73,6 +73,12 @@ class BrokerConfig:
     )
     max_connection_creation_rate: int = _int(INT32_MAX, "new connections a second", 1)
     connections_max_idle_ms: int = _long(600_000, "an idle connection is closed after this", 1)
+    connections_max_reauth_ms: int = _long(
+        0, "a client of a SASL listener authenticates again within this; 0: it need not"
+    )
+    connection_failed_authentication_delay_ms: int = _int(
+        100, "a failed authentication is answered, and its connection closed, after this"
+    )
     quota_window_num: int = _int(11, "windows of a rate", 2)
     quota_window_size_seconds: int = _int(1, "seconds of one window", 1)
     fetch_max_bytes: int = _int(57_671_680, "most bytes of records in one Fetch answer", 1024)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from fastprod.broker.clock import Clock
 from fastprod.broker.rate_quota import UNLIMITED, IpRateQuotas, RateQuota, checked_rate
@@ -13,6 +13,19 @@ from fastprod.broker.sampled_stat import SampledStat
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
+
+
+class Quotas(Protocol):
+    """What a Processor needs of ConnectionQuotas. Any thread."""
+
+    def dec(self, listener_name: str, address: str) -> None:
+        """A connection from the ip `address` has ended."""
+
+    def max_connections_exceeded(self, listener_name: str) -> bool:
+        """Whether this listener has to give up a connection (A3.14).
+
+        Whoever makes it true calls `Processor.wake`: nobody asks periodically.
+        """
 
 
 class TooManyConnectionsError(Exception):

@@ -17,6 +17,17 @@ class NewConnection(NamedTuple):
     local: Address
     remote: Address
 
+    @classmethod
+    def of(
+        cls, sock: socket.socket, local: Address | None, remote: Address | None
+    ) -> NewConnection:
+        """`sock`, asked for the addresses that are not given.
+
+        Raises:
+            OSError: it does not know them.
+        """
+        return cls(sock, (local or sock.getsockname())[:2], (remote or sock.getpeername())[:2])
+
 
 class NewConnections:
     """A bounded queue that can be shut. Any thread.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 
 from fastprod.broker.acceptor import Listener
+from fastprod.broker.authenticator import SaslAuthenticator
 from fastprod.broker.clock import Clock
 from fastprod.broker.cluster import NodeAddress
 from fastprod.broker.request_metrics import RequestMetrics
+from fastprod.broker.security import Security
 from fastprod.broker.shared_state import SharedState
 from fastprod.broker.socket_server import SocketServer
 from fastprod.broker.thread_end import END_TIMEOUT_S
 
-_LISTENER_NAME = "PLAINTEXT"
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -29,6 +31,7 @@ class Node:
         port: 0: the system chooses one.
         advertised_host: address that clients are told; None: `host`, or 127.0.0.1 if that is every
             address of this machine.
+        security: what it asks of its clients; None: nothing.
 
     Raises:
         OSError: the address cannot be had.
@@ -42,6 +45,7 @@ class Node:
         host: str,
         port: int,
         advertised_host: str | None = None,
+        security: Security | None = None,
     ) -> None:
         self.id = node_id
         self.metrics = RequestMetrics()
@@ -49,9 +53,10 @@ class Node:
         self._clock = clock
         self._host = host
         self._advertised_host = advertised_host or ("127.0.0.1" if host in _ANY_ADDRESS else host)
+        self._security = security or Security()
         self._lock = threading.Lock()
         self._server: SocketServer | None = self._listen(port)
-        self._port = self._server.bound_port(_LISTENER_NAME)
+        self._port = self._server.bound_port()
         self._is_started = False
         self._reads = True
 
@@ -152,7 +157,7 @@ class Node:
 
     def _listen(self, port: int) -> SocketServer:
         return SocketServer(
-            [Listener(_LISTENER_NAME, self._host, port)],
+            [self._listener(port)],
             handler=self._state.apis,
             parse_header=self._state.table.parse_header,
             config=self._state.config,
@@ -160,4 +165,23 @@ class Node:
             node_id=self.id,
             metrics=self.metrics,
             disconnect_listeners=(self._state.connection_ended,),
+        )
+
+    def _listener(self, port: int) -> Listener:
+        security, state = self._security, self._state
+        new_authenticator = None
+        if security.users is not None:
+            new_authenticator = functools.partial(
+                SaslAuthenticator,
+                users=security.users,
+                table=state.table,
+                config=state.config,
+                clock=self._clock,
+            )
+        return Listener(
+            security.protocol,
+            self._host,
+            port,
+            ssl_context=security.ssl_context,
+            new_authenticator=new_authenticator,
         )

@@ -7,11 +7,15 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from fastprod._core.server_selector import SENT, Disconnect, Frame, PollEvents, ServerSelector
+from fastprod.broker.authenticator import SaslAuthenticator, SessionExpiredError
 from fastprod.broker.clock import Clock
-from fastprod.broker.connection import Address, Connection, connection_id
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.connection import Address, Connection
+from fastprod.broker.connection_ids import ConnectionIds
+from fastprod.broker.connection_quotas import Quotas
 from fastprod.broker.inline_handling import InlineHandling
 from fastprod.broker.mute_state import MuteEvent, MuteState, state_after
 from fastprod.broker.new_connections import NewConnection, NewConnections
@@ -21,6 +25,7 @@ from fastprod.broker.request import (
     EndThrottlingResponse,
     NoOpResponse,
     ParseHeader,
+    RefusalResponse,
     Request,
     Response,
     SendResponse,
@@ -35,31 +40,8 @@ from fastprod.errors import IllegalStateError
 
 _log = logging.getLogger(__name__)
 
-_INT_MAX: Final = 2**31 - 1
 _PREFIX_BYTES: Final = 4
 _NO_EVENTS: Final = PollEvents([], [], [])
-
-
-class Quotas(Protocol):
-    """What a Processor needs of ConnectionQuotas. Any thread."""
-
-    def dec(self, listener_name: str, address: str) -> None:
-        """A connection from the ip `address` has ended."""
-
-    def max_connections_exceeded(self, listener_name: str) -> bool:
-        """Whether this listener has to give up a connection (A3.14).
-
-        Whoever makes it true calls `Processor.wake`: nobody asks periodically.
-        """
-
-
-class ProcessorConfig(Protocol):
-    """The settings a Processor reads (A1)."""
-
-    @property
-    def socket_request_max_bytes(self) -> int: ...
-    @property
-    def connections_max_idle_ms(self) -> int: ...
 
 
 class Processor:
@@ -84,12 +66,13 @@ class Processor:
         new_connections_capacity_count: how many accepted sockets may wait, and how many one turn
             of the loop registers at most (A3.1).
         selector: polls the connections; the Processor closes it. None: makes its own.
+        new_authenticator: finds out who the client of a connection is; None: nobody asks.
 
     Attributes:
         id: the processor_id.
         created_count: connections registered so far.
         closed_count: how many of them have ended.
-        expired_count: how many of those because they were idle (`ExpiredConnectionsKilledCount`).
+        expired_count: how many of those because of their time (`ExpiredConnectionsKilledCount`).
         incoming_bytes: of whole requests, size prefixes included.
         outgoing_bytes: of whole responses, likewise.
         reading: whether it reads at all, for tests of clients.
@@ -106,7 +89,7 @@ class Processor:
         listener_name: str,
         request_channel: RequestChannel,
         quotas: Quotas,
-        config: ProcessorConfig,
+        config: BrokerConfig,
         clock: Clock,
         parse_header: ParseHeader,
         metrics: RequestMetrics,
@@ -115,6 +98,7 @@ class Processor:
         disconnect_listeners: Sequence[Callable[[Connection], None]] = (),
         new_connections_capacity_count: int = 20,
         selector: ServerSelector | None = None,
+        new_authenticator: Callable[[Connection], SaslAuthenticator] | None = None,
     ) -> None:
         self.id = processor_id
         self.listener_name = listener_name
@@ -134,6 +118,7 @@ class Processor:
             InlineHandling(request_channel, inline_handler, clock) if inline_handler else None
         )
         self._disconnect_listeners = tuple(disconnect_listeners)
+        self._new_authenticator = new_authenticator
         self._new_connections = NewConnections(new_connections_capacity_count)
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -144,11 +129,12 @@ class Processor:
         self.reading = ReadingSwitch()
         # What follows belongs to the thread alone.
         self._connections: dict[int, Connection] = {}
-        self._ids: set[str] = set()
+        self._authenticators: dict[int, SaslAuthenticator] = {}
+        self._ids = ConnectionIds(processor_id)
         self._in_flight: dict[int, SendResponse] = {}  # being written, by channel (A3.5)
-        self._next_index = 0
         self._written: list[int] = []  # channels whose response the socket took at once
         self._throttles = Throttles(clock)
+        self._refusals: dict[int, SendResponse] = {}  # to be sent when the throttle ends
         request_channel.add_processor(self)
         try:
             self._selector = selector or ServerSelector(config.socket_request_max_bytes)
@@ -160,7 +146,11 @@ class Processor:
     # What other threads call.
 
     def accept(
-        self, sock: socket.socket, may_block: bool, peer_address: Address | None = None
+        self,
+        sock: socket.socket,
+        may_block: bool,
+        peer_address: Address | None = None,
+        local_address: Address | None = None,
     ) -> bool:
         """Take over an accepted, configured socket that the quotas have counted.
 
@@ -169,6 +159,7 @@ class Processor:
             may_block: wait while the queue of new connections is full (A2.6).
             peer_address: (host, port) as accept(2) told it; None: the socket is asked, which fails
                 if the client has reset the connection.
+            local_address: likewise of this end.
 
         Returns:
             False: the queue is full or the Processor stops; `sock` and its count stay the caller's.
@@ -176,12 +167,11 @@ class Processor:
         Raises:
             OSError: the socket does not know its addresses; it stays the caller's.
         """
-        local: Address = sock.getsockname()[:2]
-        remote: Address = (peer_address or sock.getpeername())[:2]
-        if not self._new_connections.put(NewConnection(sock, local, remote), may_block):
-            return False
-        self._selector.wake()
-        return True
+        new = NewConnection.of(sock, local_address, peer_address)
+        is_taken = self._new_connections.put(new, may_block)
+        if is_taken:
+            self._selector.wake()
+        return is_taken
 
     def enqueue_response(self, response: Response) -> None:
         """Have the thread carry out `response`; after the end it is only completed."""
@@ -332,23 +322,20 @@ class Processor:
 
     def _register(self, new: NewConnection) -> None:
         sock, local, remote = new
-        name = self._new_connection_id(local, remote)
-        if name in self._ids:
-            raise IllegalStateError(f"there is a connection {name}")
-        connection = Connection(name, -1, self.listener_name, self.id, local, remote)
-        channel_id = self._selector.register(sock.fileno())
+        name = self._ids.take(local, remote)
+        try:
+            channel_id = self._selector.register(sock.fileno())
+        except BaseException:
+            self._ids.give_back(name)
+            raise
         sock.detach()
-        connection.channel_id = channel_id
+        connection = Connection(name, channel_id, self.listener_name, self.id, local, remote)
+        if self._new_authenticator is not None:
+            self._authenticators[channel_id] = self._new_authenticator(connection)
         self._connections[channel_id] = connection
-        self._ids.add(name)
         self.created_count += 1
         if not self.reading.is_on:
             self._selector.mute(channel_id, True)
-
-    def _new_connection_id(self, local: Address, remote: Address) -> str:
-        index = self._next_index
-        self._next_index = 0 if index == _INT_MAX else index + 1
-        return connection_id(local, remote, self.id, index)
 
     def _process_new_responses(self) -> None:
         self._end_throttles()
@@ -367,7 +354,10 @@ class Processor:
         if response.is_answer:
             request.response_dequeued_ns = self._clock.monotonic_ns()
         if isinstance(response, SendResponse):
-            self._send(connection, response)
+            if isinstance(response, RefusalResponse):
+                self._hold_back(connection, response)
+            else:
+                self._send(connection, response)
         elif isinstance(response, NoOpResponse):
             self._complete(response)
             if connection.is_open:
@@ -391,6 +381,13 @@ class Processor:
         if outcome == SENT:
             self._written.append(connection.channel_id)
 
+    def _hold_back(self, connection: Connection, refusal: RefusalResponse) -> None:
+        if connection.is_open:
+            self._refusals[connection.channel_id] = refusal
+            self._throttles.add(connection, refusal.delay_ms)
+        else:
+            self._complete(refusal)
+
     def _after_response(self, connection: Connection) -> None:
         connection.mute_state = state_after(connection.mute_state, MuteEvent.RESPONSE_SENT)
         self._try_unmute(connection)
@@ -411,8 +408,12 @@ class Processor:
 
     def _end_throttles(self) -> None:
         for connection in self._throttles.take_ended():
+            refusal = self._refusals.pop(connection.channel_id, None)
             try:
-                self._end_throttling(connection)
+                if refusal is None:
+                    self._end_throttling(connection)
+                else:
+                    self._send(connection, refusal)
             except Exception:
                 self._channel_failed(connection, "the end of a throttle")
 
@@ -453,14 +454,19 @@ class Processor:
     def _receive(self, connection: Connection, frame: Frame, now_ns: int) -> None:
         self.incoming_bytes += len(frame) + _PREFIX_BYTES
         channel = self._channel
+        authenticator = self._authenticators.get(connection.channel_id)
+        parse = self._parse_header if authenticator is None else authenticator.parse_header
         try:
-            header = self._parse_header(memoryview(frame))
+            header = parse(memoryview(frame))
         except Exception as error:
             _log.warning("%s: closed, its request makes no sense: %r", connection.id, error)
+            self.expired_count += isinstance(error, SessionExpiredError)
             self._close(connection)
             return
         request = Request(frame, header, connection, channel.node_id, now_ns, channel)
-        if self._inline is not None:
+        if authenticator is not None and authenticator.takes(header):
+            authenticator.handle(request)
+        elif self._inline is not None:
             self._inline.send_request(request)
         elif not channel.send_request(request, self._keeps_going):
             return
@@ -490,7 +496,9 @@ class Processor:
             raise IllegalStateError(f"{connection.id} completed a send that nobody asked for")
         self.outgoing_bytes += response.size_bytes
         self._complete(response)
-        if response.is_answer:
+        if isinstance(response, RefusalResponse):
+            self._close(connection)
+        elif response.is_answer:
             self._after_response(connection)
 
     def _process_disconnected(self, disconnected: list[Disconnect]) -> None:
@@ -546,11 +554,12 @@ class Processor:
         """What there is to do for a channel that is closed (A3.13)."""
         connection.is_open = False
         del self._connections[connection.channel_id]
-        self._ids.discard(connection.id)
+        self._authenticators.pop(connection.channel_id, None)
+        self._ids.give_back(connection.id)
         self.closed_count += 1
-        response = self._in_flight.pop(connection.channel_id, None)
-        if response is not None:
-            self._complete(response)
+        for responses in (self._in_flight, self._refusals):
+            if (response := responses.pop(connection.channel_id, None)) is not None:
+                self._complete(response)
         for listener in self._disconnect_listeners:
             try:
                 listener(connection)

@@ -154,9 +154,7 @@ class Request:
         if parts is None:
             self._queue.send_response(NoOpResponse(self, on_complete))
         else:
-            size_bytes = sum(map(len, parts))
-            framed = (_pack_size(size_bytes), *parts)
-            self._queue.send_response(SendResponse(self, framed, size_bytes + 4, on_complete))
+            self._queue.send_response(SendResponse(self, *_framed(parts), on_complete))
 
     def close_connection(self) -> None:
         """End the connection instead of answering: acks=0 has no other way to fail (A6.3).
@@ -166,6 +164,19 @@ class Request:
         """
         self._answer_once()
         self._queue.send_response(CloseConnectionResponse(self, self.on_sent))
+
+    def refuse(self, parts: Sequence[SizedBuffer] | None, delay_ms: int) -> None:
+        """Answer in `delay_ms`, and then end the connection: who guesses shall not guess quickly.
+
+        Args:
+            parts: as of `respond`; None: end the connection without an answer.
+            delay_ms: 0: at once.
+
+        Raises:
+            IllegalStateError: it has been answered before.
+        """
+        self._answer_once()
+        self._queue.send_response(RefusalResponse(self, parts, delay_ms))
 
     def answer_in_pieces(self) -> ResponseQueue:
         """Claim the answer; the caller puts PieceResponses, and at last an answer, into the queue.
@@ -190,6 +201,12 @@ class Request:
             f"Request(api_key={key}, version={version}, correlation_id={correlation_id}, "
             f"client_id={shortened(client_id)}, {len(self.frame)} bytes, {self.connection.id})"
         )
+
+
+def _framed(parts: Sequence[SizedBuffer]) -> tuple[Sequence[SizedBuffer], int]:
+    """The parts with their size prefix before them, and how many bytes that is."""
+    size_bytes = sum(map(len, parts))
+    return (_pack_size(size_bytes), *parts), size_bytes + 4
 
 
 def shortened(text: str | None) -> str:
@@ -250,6 +267,19 @@ class PieceResponse(SendResponse):
 
     __slots__ = ()
     is_answer = False
+
+
+class RefusalResponse(SendResponse):
+    """Write `parts` when `delay_ms` have passed, then close the connection."""
+
+    __slots__ = ("delay_ms",)
+
+    def __init__(
+        self, request: Request, parts: Sequence[SizedBuffer] | None, delay_ms: int
+    ) -> None:
+        framed, size_bytes = ((), 0) if parts is None else _framed(parts)
+        super().__init__(request, framed, size_bytes, request.on_sent)
+        self.delay_ms = delay_ms
 
 
 class NoOpResponse(Response):

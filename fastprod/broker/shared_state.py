@@ -18,6 +18,7 @@ from fastprod.broker.apis.init_producer_id import InitProducerIdApi
 from fastprod.broker.apis.list_offsets import ListOffsetsApi
 from fastprod.broker.apis.metadata import DescribeClusterApi, MetadataApi
 from fastprod.broker.apis.produce import ProduceApi
+from fastprod.broker.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
 from fastprod.broker.apis.topics import CreateTopicsApi, DeleteTopicsApi
 from fastprod.broker.clock import Clock, SystemClock
 from fastprod.broker.cluster import Cluster, new_cluster_id
@@ -152,6 +153,8 @@ class SharedState:
             "InitProducerId": InitProducerIdApi(self.producer_ids),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config),
             "DescribeCluster": DescribeClusterApi(cluster),
+            "SaslHandshake": SaslHandshakeApi(),
+            "SaslAuthenticate": SaslAuthenticateApi(),
         }
         return {api.key: by_name[api.name] for api in APIS.values() if api.name in by_name}
 

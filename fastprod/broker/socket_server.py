@@ -170,6 +170,7 @@ class SocketServer:
             selector=ServerSelector(
                 self._config.socket_request_max_bytes, pool_bytes=self._processor_pool_bytes
             ),
+            new_authenticator=listener.new_authenticator,
         )
 
     def _wake_processors(self) -> None:

@@ -18,6 +18,7 @@ from fastprod.broker import acceptor as acceptor_module
 from fastprod.broker.acceptor import Acceptor, Listener
 from fastprod.broker.clock import FakeClock
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.connection import Address
 from fastprod.broker.connection_quotas import ConnectionQuotas
 from fastprod.errors import IllegalStateError
 from leak_guard import nothing_is_left as nothing_is_left
@@ -39,9 +40,14 @@ class Taker:
         self.calls: list[str] = []
 
     def accept(
-        self, sock: socket.socket, may_block: bool, peer_address: tuple[str, int] | None = None
+        self,
+        sock: socket.socket,
+        may_block: bool,
+        peer_address: Address | None = None,
+        local_address: Address | None = None,
     ) -> bool:
         assert peer_address == sock.getpeername(), "as accept(2) told it"
+        assert local_address == sock.getsockname()
         with self._changed:
             if self.error is not None:
                 raise self.error

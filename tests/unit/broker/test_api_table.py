@@ -24,11 +24,13 @@ LISTED = {
     "ListOffsets": (1, 7),
     "Metadata": (0, 11),
     "FindCoordinator": (0, 4),
+    "SaslHandshake": (0, 1),
     "ApiVersions": (0, 4),
     "CreateTopics": (2, 7),
     "DeleteTopics": (1, 6),
     "InitProducerId": (0, 4),
     "DescribeConfigs": (1, 4),
+    "SaslAuthenticate": (0, 2),
     "DescribeCluster": (0, 1),
 }
 

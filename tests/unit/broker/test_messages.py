@@ -19,7 +19,7 @@ from fastprod.broker.messages.metadata import MetadataRequest
 from fastprod.broker.schema import Array, Field, FieldType, SchemaError, Struct, fields_of
 from oracle.broker_messages import CASES, Case, present, sample
 
-PACKAGES = ("producer", "consumer", "metadata", "admin")
+PACKAGES = ("producer", "consumer", "metadata", "admin", "sasl")
 TYPES = {
     "bool": schema.BOOL,
     "int8": schema.INT8,
@@ -28,9 +28,10 @@ TYPES = {
     "int64": schema.INT64,
     "uuid": schema.UUID,
     "string": schema.STRING,
+    "bytes": schema.BYTES,
     "records": schema.RECORDS,
 }
-EMPTY = {"records": None, "uuid": bytes(16), "string": "", "bool": False}
+EMPTY = {"records": None, "bytes": b"", "uuid": bytes(16), "string": "", "bool": False}
 # kafka-python gives some fields names of its own.
 RENAMED = {
     "topic_authorized_operations": "authorized_operations",

@@ -14,10 +14,10 @@ from fastprod.broker.clock import SystemClock
 from fastprod.broker.connection import (
     ANONYMOUS,
     UNKNOWN_SOFTWARE,
-    Address,
     ClientSoftware,
     Connection,
 )
+from fastprod.broker.connection_ids import ConnectionIds
 from fastprod.broker.mute_state import MuteState
 from fastprod.broker.processor import Processor
 from fastprod.broker.request import Request
@@ -30,9 +30,9 @@ from processor_stage import (
     DISABLED,
     MAX_BYTES,
     PATIENCE_S,
+    SETTINGS,
     FailingSelector,
     ProcessorStage,
-    Settings,
     exchange,
     is_closed,
     parse_header,
@@ -221,16 +221,10 @@ def test_ids_name_the_processor_and_count_the_connections(stage: ProcessorStage)
         assert name.startswith(f"{server}:{port}-{host}:{own}-")
 
 
-class SameIds(Processor):
-    """All of its connections have one id."""
-
-    def _new_connection_id(self, local: Address, remote: Address) -> str:
-        return "the same"
-
-
-def test_an_id_in_use_is_not_given_twice() -> None:
+def test_an_id_in_use_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A10.13 testConnectionIdReuse: not while the first is open, nor while it ends."""
-    with ProcessorStage(None, make=SameIds) as stage:
+    monkeypatch.setattr(ConnectionIds, "following", lambda *_: "the same")
+    with ProcessorStage(None) as stage:
         first = stage.connect()
         first.sendall(request(b"1") + request(b"2"))
         pending = stage.next_request()
@@ -244,15 +238,6 @@ def test_an_id_in_use_is_not_given_twice() -> None:
         later.sendall(request(b"3"))
         stage.next_request().respond([b"ok"])
         assert read_frame(later) == b"ok"
-
-
-def test_the_index_of_connections_starts_again_after_the_last_int() -> None:
-    """A3.2."""
-    with ProcessorStage(started=False) as stage:
-        stage.processor._next_index = 2**31 - 1
-        name = stage.processor._new_connection_id
-        local = ("127.0.0.1", 1)
-        assert [name(local, local).rsplit("-", 1)[1] for _ in range(2)] == ["2147483647", "0"]
 
 
 def test_nobody_is_anybody_without_authentication(stage: ProcessorStage) -> None:
@@ -382,7 +367,7 @@ def test_two_processors_of_one_id_are_refused(stage: ProcessorStage) -> None:
             "PLAINTEXT",
             stage.channel,
             stage.quotas,
-            Settings(),
+            SETTINGS,
             SystemClock(),
             stage.processor._parse_header,
             stage.metrics,
@@ -395,7 +380,7 @@ def test_a_processor_that_gets_no_selector_leaves_nothing(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("fastprod.broker.processor.ServerSelector", no_descriptor)
     with ProcessorStage(selector=FailingSelector()) as stage:
-        arguments = (stage.quotas, Settings(), stage.clock, lambda frame: None, stage.metrics)
+        arguments = (stage.quotas, SETTINGS, stage.clock, lambda frame: None, stage.metrics)
         with pytest.raises(OSError, match="no descriptor"):
             Processor(1, "PLAINTEXT", stage.channel, *arguments)  # type: ignore[arg-type]
         assert list(stage.channel._processors) == [0]
@@ -476,7 +461,7 @@ def test_processors_that_share_a_channel_serve_all_of_their_connections() -> Non
             "OTHER",
             stage.channel,
             stage.quotas,
-            Settings(),
+            SETTINGS,
             stage.clock,
             parse_header,
             stage.metrics,

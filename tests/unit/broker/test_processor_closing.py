@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -12,9 +13,9 @@ from fastprod._core.server_selector import ServerSelector
 from fastprod.broker.request import Request
 from leak_guard import nothing_is_left as nothing_is_left
 from processor_stage import (
+    SETTINGS,
     FailingSelector,
     ProcessorStage,
-    Settings,
     exchange,
     is_closed,
     payload,
@@ -24,7 +25,7 @@ from processor_stage import (
 )
 
 IDLE_MS = 60
-SHORT = Settings(connections_max_idle_ms=IDLE_MS)
+SHORT = dataclasses.replace(SETTINGS, connections_max_idle_ms=IDLE_MS)
 INCOMPLETE = request(b"never whole")[:-1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 import resource
 import socket
@@ -16,8 +17,8 @@ from fastprod._core.server_selector import ServerSelector
 from leak_guard import nothing_is_left as nothing_is_left
 from processor_stage import (
     MAX_BYTES,
+    SETTINGS,
     ProcessorStage,
-    Settings,
     exchange,
     framed,
     is_closed,
@@ -127,7 +128,8 @@ def test_half_a_request_and_then_silence_keeps_nobody_waiting(stage: ProcessorSt
 
 def test_half_a_request_and_then_silence_expires() -> None:
     """A4.4."""
-    with ProcessorStage(settings=Settings(connections_max_idle_ms=40)) as stage:
+    settings = dataclasses.replace(SETTINGS, connections_max_idle_ms=40)
+    with ProcessorStage(settings=settings) as stage:
         client = stage.connect()
         client.sendall(request(b"half")[:7])
         assert is_closed(client)
