@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from fastprod.broker.security import Security
+
 
 class Certificate(NamedTuple):
     """Two files in PEM; clients trust the first."""
@@ -21,8 +23,8 @@ class Certificate(NamedTuple):
     keyfile: Path
 
     def server_context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certfile, self.keyfile)
+        context = Security.make(self.certfile, self.keyfile, None).ssl_context
+        assert context is not None
         return context
 
     def client_context(self) -> ssl.SSLContext:

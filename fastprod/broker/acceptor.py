@@ -363,7 +363,7 @@ class Acceptor:
 
     def _accept_some(self) -> None:
         for _ in range(_ACCEPTS_A_TURN):
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._paused_until is not None:
                 return
             try:
                 with _accepting:
@@ -384,7 +384,8 @@ class Acceptor:
         _log.error(
             "listener %s takes nobody in for %.1f s: %s", self.listener.name, _PAUSE_S, error
         )
-        self._selector.unregister(self._listening)
+        if self._paused_until is None:
+            self._selector.unregister(self._listening)
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def _let_in(self, sock: socket.socket, address: tuple[str, int]) -> None:
@@ -407,6 +408,7 @@ class Acceptor:
             self._hand_over(sock, address)
 
     def _hand_over(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        taken = False
         try:
             self._configure(sock)
             local = sock.getsockname()[:2]
@@ -415,9 +417,12 @@ class Acceptor:
                     sock = self._tls.wrap(sock, address)
                     self._accepted.add(sock)
             taken = self._assign(sock, address, local)
+        except OSError as error:
+            _log.info("listener %s: closed: %s:%d: %s", self.listener.name, *address, error)
+            if error.errno in _EXHAUSTED:
+                self._pause(error)
         except Exception:
             _log.exception("listener %s: closed: %s:%d", self.listener.name, *address)
-            taken = False
         if not taken:
             self._turn_out(sock, address[0])
 

@@ -27,8 +27,10 @@ _log = logging.getLogger(__name__)
 
 MECHANISM: Final = "PLAIN"
 _NS_PER_MS: Final = 1_000_000
-# sasl.server.max.receive.size: who is nobody yet cannot make us hold more.
+# sasl.server.max.receive.size, looked at when the frame is there: until then it is bounded as any
+# other, by socket.request.max.bytes and queued.max.request.bytes.
 _MAX_TOKEN_BYTES: Final = 524_288
+_MIN_REAUTH_INTERVAL_NS: Final = 1_000_000_000
 # The version of a header that a token without one is given.
 _NO_VERSION: Final = -1
 _RAW_HEADER: Final = RequestHeader(SASL_AUTHENTICATE, _NO_VERSION, 0, None, 0)
@@ -87,6 +89,7 @@ class SaslAuthenticator:
         self._stage = _Stage.HANDSHAKE
         self._user: str | None = None
         self._session_end_ns: int | None = None
+        self._reauth_start_ns: int | None = None
 
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame, and look whether it may come now.
@@ -113,10 +116,17 @@ class SaslAuthenticator:
         return header
 
     def takes(self, header: RequestHeader) -> bool:
-        """Whether the request is for `handle`, and not for those who serve the clients."""
-        if self._stage is _Stage.DONE:
-            return header.api_key == SASL_HANDSHAKE
-        return header.api_key != API_VERSIONS
+        """Whether the request is for `handle`, and not for those who serve the clients.
+
+        Where sessions have no end, and within a second of the last time, a new handshake is not:
+        as in Kafka it is answered with ILLEGAL_SASL_STATE.
+        """
+        if self._stage is not _Stage.DONE:
+            return header.api_key != API_VERSIONS
+        if header.api_key != SASL_HANDSHAKE or self._session_end_ns is None:
+            return False
+        last_ns = self._reauth_start_ns
+        return last_ns is None or self._clock.monotonic_ns() - last_ns >= _MIN_REAUTH_INTERVAL_NS
 
     def handle(self, request: Request) -> None:
         """Answer a request that `takes` has claimed, or have its connection closed."""
@@ -146,6 +156,8 @@ class SaslAuthenticator:
         return self._table.decode_request(request.header, memoryview(request.frame))
 
     def _handshake(self, request: Request) -> None:
+        if self._stage is _Stage.DONE:
+            self._reauth_start_ns = self._clock.monotonic_ns()
         is_known = self._decode(request).mechanism == MECHANISM
         code = codes.NONE if is_known else codes.UNSUPPORTED_SASL_MECHANISM
         answer = SaslHandshakeResponse(error_code=code, mechanisms=[MECHANISM])

@@ -97,7 +97,7 @@ class Broker:
         ssl_keyfile: PEM file with its key; default: it is in `ssl_certfile`.
         sasl_users: names and passwords; clients then say who they are by SASL/PLAIN
             (SASL_PLAINTEXT, with a certificate SASL_SSL). `connections_max_reauth_ms` bounds a
-            session.
+            session. Neither `requests` nor `faults` see these exchanges.
         clock: what records are stamped by; default: the system's. Fetches wait by the system's
             clock always.
         config: any other setting of `BrokerConfig`, in Kafka's names with underscores.
@@ -160,6 +160,7 @@ class Broker:
         self._advertised_host = advertised_host
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._security = Security.make(ssl_certfile, ssl_keyfile, sasl_users)
+        _check_refusals(self._config, self._security)
         self._table = ApiTable(max_versions, versions)
         self._clock = clock or SystemClock()
         self._faults = FaultVerbs()
@@ -488,6 +489,18 @@ class Broker:
             node.abandon()
         if self._state is not None:
             self._state.abandon()
+
+
+def _check_refusals(config: BrokerConfig, security: Security) -> None:
+    delay_ms = config.connection_failed_authentication_delay_ms
+    idle_ms = config.connections_max_idle_ms
+    if security.users is not None and delay_ms >= idle_ms:
+        raise ConfigError(
+            f"connection_failed_authentication_delay_ms is {delay_ms:,}, connections_max_idle_ms "
+            f"{idle_ms:,}: a connection would be closed before its refusal; make the delay shorter",
+            key="connection_failed_authentication_delay_ms",
+            value=delay_ms,
+        )
 
 
 def _check_addresses(brokers: int, port: int) -> None:

@@ -168,8 +168,7 @@ class Processor:
             OSError: the socket does not know its addresses; it stays the caller's.
         """
         new = NewConnection.of(sock, local_address, peer_address)
-        is_taken = self._new_connections.put(new, may_block)
-        if is_taken:
+        if is_taken := self._new_connections.put(new, may_block):
             self._selector.wake()
         return is_taken
 

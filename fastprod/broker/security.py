@@ -64,6 +64,8 @@ def _context(
     import ssl  # noqa: PLC0415
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Who ends a direction without saying so may still wait for an answer.
+    context.options |= getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
     try:
         # With an empty password OpenSSL does not ask the terminal for one.
         context.load_cert_chain(certfile, keyfile, password="")

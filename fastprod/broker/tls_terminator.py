@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 # What one connection may hold in each direction: a few records of TLS.
 _HELD_BYTES: Final = 64 * 1024
 _PART_BYTES: Final = 16 * 1024
+# One connection may not keep the others waiting: some 256 KiB in each direction.
+_ROUNDS: Final = 16
 # So long a client may take what its connection, or the whole listener, ended with.
 _DRAIN_S: Final = 30.0
 _LINGER_S: Final = 1.0
@@ -54,6 +56,7 @@ class TlsTerminator:
         self._closed = False
         # Their connections, by the thread alone once it has started.
         self._relays: set[_Relay] = set()
+        self._unfinished: set[_Relay] = set()  # those whose turn was over before they were done
         self._halted: set[_Relay] = set()  # those whose client takes nothing
         self._draining: dict[_Relay, float] = {}  # those whose Processor has ended, until when
         self._wake = WakePipe()
@@ -81,7 +84,7 @@ class TlsTerminator:
             remote: address of the client, for the log.
 
         Raises:
-            OSError: no descriptor is left; `sock` is closed.
+            OSError: no descriptor is left, or the client has gone; `sock` is closed.
         """
         with contextlib.ExitStack() as on_error:
             on_error.callback(sock.close)
@@ -90,6 +93,8 @@ class TlsTerminator:
             on_error.callback(theirs.close)
             ours.setblocking(False)
             theirs.setblocking(False)
+            # Asked here first: wrap_socket would leave a socket behind if it failed.
+            sock.getpeername()
             wrapped = self._context.wrap_socket(
                 sock, server_side=True, do_handshake_on_connect=False
             )
@@ -143,16 +148,17 @@ class TlsTerminator:
             self._close()
 
     def _turn(self, end: float | None) -> None:
-        ready: set[_Relay] = set()
-        for key, _ in self._selector.select(self._timeout_s(end)):
+        ready, self._unfinished = self._unfinished, set()
+        for key, _ in self._selector.select(0 if ready else self._timeout_s(end)):
             if key.data is None:
                 self._wake.drain()
             else:
                 ready.add(key.data)
         while self._new:
+            # In one of both at any time: a child of a fork must know it.
+            self._relays.add(self._new[0])
             ready.add(self._new.popleft())
         for relay in ready:
-            self._relays.add(relay)
             self._move(relay)
         now = time.monotonic()
         for relay in self._halted:
@@ -180,6 +186,8 @@ class TlsTerminator:
         if is_over:
             self._end(relay)
             return
+        if relay.is_unfinished:
+            self._unfinished.add(relay)
         if relay.server_ended:
             self._draining.setdefault(relay, time.monotonic() + _DRAIN_S)
         if relay.is_halted:
@@ -189,8 +197,8 @@ class TlsTerminator:
 
     def _end(self, relay: _Relay) -> None:
         relay.close(self._selector)
-        self._relays.discard(relay)
-        self._halted.discard(relay)
+        for relays in (self._relays, self._unfinished, self._halted):
+            relays.discard(relay)
         self._draining.pop(relay, None)
 
     def _close(self) -> None:
@@ -205,6 +213,7 @@ class TlsTerminator:
         for relay in (*self._relays, *self._new):
             relay.close(None)
         self._relays.clear()
+        self._unfinished.clear()
         self._halted.clear()
         self._draining.clear()
         self._new.clear()
@@ -214,7 +223,8 @@ class _Relay:
     """One connection: the client's end and ours, and what is on its way from one to the other.
 
     Attributes:
-        server_ended: the Processor has closed its end.
+        server_ended: the Processor has closed its end, and all that it wrote has been read.
+        is_unfinished: the turn was over before everything was moved.
     """
 
     def __init__(self, tls: ssl.SSLSocket, plain: socket.socket, remote: Address) -> None:
@@ -225,8 +235,10 @@ class _Relay:
         self._to_tls = bytearray()
         self._is_ready = False  # the handshake is done
         self._wants_write = False  # TLS itself has something to send
-        self._client_ended = False
+        self._is_heard_out = False  # the client has ended its direction, or nobody listens
+        self._is_gone = False  # nothing can be sent to the client
         self.server_ended = False
+        self.is_unfinished = False
         self._watched: dict[socket.socket, int] = {tls: 0, plain: 0}
 
     def __repr__(self) -> str:
@@ -246,21 +258,18 @@ class _Relay:
     def pump(self) -> bool:
         """Move what can be moved, bytes that lie inside TLS too; whether it is over."""
         self._wants_write = False
-        moved = True
-        while moved:
-            moved = self._shake_hands()
-            if self._is_ready:
-                moved |= self._decrypt()
-            moved |= self._deliver()
-            moved |= self._collect()
-            if self._is_ready:
-                moved |= self._encrypt()
-        return self.server_ended and (self._client_ended or not self._to_tls)
+        for _ in range(_ROUNDS):
+            moved = self._shake_hands() | self._decrypt() | self._deliver()
+            moved |= self._collect() | self._encrypt()
+            self.is_unfinished = moved
+            if not moved:
+                break
+        return self.server_ended and (self._is_gone or not self._to_tls)
 
     def watch(self, selector: selectors.BaseSelector) -> None:
         """Wait for what can move something."""
-        tls = _WRITE if self._wants_write or self._to_tls else 0
-        if not self._client_ended and len(self._to_plain) < _HELD_BYTES:
+        tls = _WRITE if self._wants_write or (self._is_ready and self._to_tls) else 0
+        if not self._is_heard_out and len(self._to_plain) < _HELD_BYTES:
             tls |= _READ
         plain = _WRITE if self._to_plain else 0
         if not self.server_ended and len(self._to_tls) < _HELD_BYTES:
@@ -283,14 +292,16 @@ class _Relay:
                 # KeyError: that has just failed.
                 with contextlib.suppress(KeyError):
                     selector.unregister(sock)
-        if selector is not None and self._is_ready and not self._client_ended:
+        if selector is not None and self._is_ready and not self._is_gone:
             with contextlib.suppress(OSError, ValueError):
                 self._tls.unwrap()
         self._tls.close()
         self._plain.close()
 
+    # Each of these moves something or returns False.
+
     def _shake_hands(self) -> bool:
-        if self._is_ready or self._client_ended:
+        if self._is_ready or self._is_gone:
             return False
         try:
             self._tls.do_handshake()
@@ -301,15 +312,18 @@ class _Relay:
             return False
         except OSError as error:
             _log.info("%s: no TLS connection: %s", self, error)
-            return self._end_of_client()
+            self._is_gone = True
+            self._hear_no_more()
+            return True
         self._is_ready = True
         return True
 
     def _decrypt(self) -> bool:
-        if self._client_ended or len(self._to_plain) >= _HELD_BYTES:
+        room = _HELD_BYTES - len(self._to_plain)
+        if not self._is_ready or self._is_heard_out or room <= 0:
             return False
         try:
-            part = self._tls.recv(_PART_BYTES)
+            part = self._tls.recv(min(room, _PART_BYTES))
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLWantWriteError:
@@ -318,8 +332,11 @@ class _Relay:
         except OSError as error:
             _log.debug("%s: %s", self, error)
             part = b""
-        self._to_plain += part
-        return True if part else self._end_of_client()
+        if part:
+            self._to_plain += part
+        else:
+            self._hear_no_more()
+        return True
 
     def _deliver(self) -> bool:
         if not self._to_plain:
@@ -329,16 +346,18 @@ class _Relay:
         except BlockingIOError:
             return False
         except OSError:
+            # The Processor has closed its end. What it wrote before that can still be read.
             self._to_plain.clear()
-            self.server_ended = True
-        self._say_if_ended()
+            self._is_heard_out = True
+        self._say_if_heard_out()
         return True
 
     def _collect(self) -> bool:
-        if self.server_ended or len(self._to_tls) >= _HELD_BYTES:
+        room = _HELD_BYTES - len(self._to_tls)
+        if self.server_ended or room <= 0:
             return False
         try:
-            part = self._plain.recv(_PART_BYTES)
+            part = self._plain.recv(min(room, _PART_BYTES))
         except BlockingIOError:
             return False
         except OSError:
@@ -348,9 +367,9 @@ class _Relay:
         return True
 
     def _encrypt(self) -> bool:
-        if self._client_ended:
+        if self._is_gone:
             self._to_tls.clear()
-        if not self._to_tls:
+        if not self._is_ready or not self._to_tls:
             return False
         try:
             del self._to_tls[: self._tls.send(self._to_tls)]
@@ -358,16 +377,16 @@ class _Relay:
             return False
         except OSError as error:
             _log.debug("%s: %s", self, error)
-            return self._end_of_client()
+            self._is_gone = True
+            self._hear_no_more()
         return True
 
-    def _end_of_client(self) -> bool:
-        self._client_ended = True
-        self._say_if_ended()
-        return True
+    def _hear_no_more(self) -> None:
+        self._is_heard_out = True
+        self._say_if_heard_out()
 
-    def _say_if_ended(self) -> None:
+    def _say_if_heard_out(self) -> None:
         """The Processor reads what was sent, then the end."""
-        if self._client_ended and not self._to_plain:
+        if self._is_heard_out and not self._to_plain:
             with contextlib.suppress(OSError):
                 self._plain.shutdown(socket.SHUT_WR)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from fastprod.broker.api_table import APIS
+from fastprod.broker.api_table import APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from fastprod.broker.request import Request
 from fastprod.error_codes import KAFKA_ERRORS
 
@@ -138,7 +138,8 @@ def aim(
         node: a node's id, from 0 on.
 
     Raises:
-        ValueError: no such API, a negative number, or requests of that API do not say this.
+        ValueError: no such API, a negative number, requests of that API do not say this, or no
+            fault reaches them.
     """
     api_key = None if api == ALL_APIS else api_key_of(api)
     if topic is not None and (not isinstance(topic, str) or not topic):
@@ -149,6 +150,8 @@ def aim(
         check_count("node", node, 0)
     if api_key is not None:
         name = APIS[api_key].name
+        if api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            raise ValueError(f"no fault reaches {name}: a network thread answers it")
         if topic is not None and api_key not in _PLACES:
             raise ValueError(f"a {name} request names no topic: leave out topic={topic!r}")
         if partition is not None and api_key not in _NAME_PARTITIONS:

@@ -115,7 +115,8 @@ def test_nothing_else_comes_before_authentication() -> None:
             client.passes(key, version)
 
 
-def test_who_is_nobody_yet_cannot_make_us_hold_much() -> None:
+def test_a_frame_before_authentication_is_small() -> None:
+    """sasl.server.max.receive.size."""
     client = Client()
     with pytest.raises(AuthenticationError, match=r"524,289 bytes before authentication"):
         client.authenticator.parse_header(memoryview(bytes(524_289)))
@@ -186,7 +187,7 @@ def test_a_session_ends_unless_the_client_authenticates_again() -> None:
 
 def test_another_user_cannot_take_over_the_connection() -> None:
     """KIP-368: the principal stays."""
-    client = Client()
+    client = Client(connections_max_reauth_ms=1000)
     client.log_in()
     answer, response = client.log_in(b"\0bob\0builder")
     assert answer.error_code == codes.SASL_AUTHENTICATION_FAILED
@@ -200,3 +201,21 @@ def test_a_token_without_a_handshake_is_for_the_handlers() -> None:
     client = Client()
     client.log_in()
     assert client.passes(AUTHENTICATE, 1)
+
+
+def test_a_handshake_is_for_the_handlers_where_sessions_have_no_end() -> None:
+    """KIP-368: as before it, they answer ILLEGAL_SASL_STATE."""
+    client = Client()
+    client.log_in()
+    assert client.passes(HANDSHAKE, 1)
+
+
+def test_a_client_authenticates_again_once_a_second_at_most() -> None:
+    """KafkaChannel.maybeBeginServerReauthentication."""
+    client = Client(connections_max_reauth_ms=60_000)
+    client.log_in()
+    client.log_in()
+    client.clock.advance(999)
+    assert client.passes(HANDSHAKE, 1)
+    client.clock.advance(1)
+    assert client.log_in()[0].error_code == codes.NONE

@@ -68,3 +68,12 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     for cert, key in ((missing, None), (certfile, None), (certfile, other), (certfile, locked)):
         with pytest.raises(ConfigError, match=f"ssl_certfile .*{cert.name}.* cannot be used"):
             Broker(ssl_certfile=cert, ssl_keyfile=key)
+
+
+def test_a_refusal_comes_before_the_idle_time_is_over() -> None:
+    """As Kafka checks."""
+    idle: dict[str, Any] = {"connections_max_idle_ms": 100}
+    with pytest.raises(ConfigError, match="would be closed before its refusal"):
+        Broker(sasl_users=USERS, **idle)
+    Broker(sasl_users=USERS, connection_failed_authentication_delay_ms=99, **idle)
+    Broker(**idle)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import os
 import socket
 import ssl
 import struct
 import threading
 from collections.abc import Iterator
+from termios import FIONREAD
+from termios import TIOCOUTQ as SIOCOUTQ
 from typing import Any
 
 import pytest
@@ -42,7 +46,9 @@ def secured(world: EchoWorld, certificate: Certificate) -> ssl.SSLSocket:
 
 
 @contextlib.contextmanager
-def terminated(certificate: Certificate) -> Iterator[tuple[ssl.SSLSocket, socket.socket]]:
+def terminated(
+    certificate: Certificate,
+) -> Iterator[tuple[ssl.SSLSocket, socket.socket, TlsTerminator]]:
     """A client and the plain end of its connection, both blocking."""
     terminator = TlsTerminator(certificate.server_context(), "tls-test")
     terminator.start()
@@ -57,9 +63,16 @@ def terminated(certificate: Certificate) -> Iterator[tuple[ssl.SSLSocket, socket
             contextlib.closing(plain),
             certificate.client_context().wrap_socket(raw, server_hostname="localhost") as client,
         ):
-            yield client, plain
+            yield client, plain, terminator
     finally:
         terminator.shutdown(PATIENCE_S)
+
+
+def queued(sock: socket.socket, request: int) -> int:
+    """How many bytes the kernel holds: of those sent, or of those received."""
+    answer = array.array("i", [0])
+    fcntl.ioctl(sock, request, answer)
+    return answer[0]
 
 
 def fill(plain: socket.socket) -> int:
@@ -101,7 +114,7 @@ def test_what_lies_inside_tls_is_delivered_without_new_bytes(
 ) -> None:
     """A4.7: a record of 16,000 bytes is taken 100 at a time."""
     monkeypatch.setattr(tls_terminator, "_PART_BYTES", 100)
-    with terminated(certificate) as (client, plain):
+    with terminated(certificate) as (client, plain, _):
         client.sendall(bytes(16_000))
         assert read_exactly(plain, 16_000) == bytes(16_000)
 
@@ -109,7 +122,7 @@ def test_what_lies_inside_tls_is_delivered_without_new_bytes(
 def test_much_goes_both_ways_at_once(certificate: Certificate) -> None:
     """More than all buffers hold, so that both ends come to a halt and go on."""
     data = os.urandom(8_000_000)
-    with terminated(certificate) as (client, plain):
+    with terminated(certificate) as (client, plain, _):
         # One thread may use the client's end at a time; the other end has two.
         heard: list[bytes] = []
         talking = threading.Thread(target=plain.sendall, args=(data,))
@@ -125,13 +138,13 @@ def test_much_goes_both_ways_at_once(certificate: Certificate) -> None:
 
 def test_a_client_that_does_not_read_holds_little(certificate: Certificate) -> None:
     """Whoever answers it is stopped, as by a plain socket."""
-    with terminated(certificate) as (_, plain):
+    with terminated(certificate) as (_, plain, _):
         assert fill(plain) < 20_000_000
 
 
 def test_the_end_of_the_client_comes_behind_its_last_bytes(certificate: Certificate) -> None:
     """A10.9: what was sent before the close is delivered."""
-    with terminated(certificate) as (client, plain):
+    with terminated(certificate) as (client, plain, _):
         client.sendall(b"last words")
         client.close()
         assert read_exactly(plain, 10) == b"last words"
@@ -139,11 +152,66 @@ def test_the_end_of_the_client_comes_behind_its_last_bytes(certificate: Certific
 
 
 def test_the_end_of_the_processor_comes_behind_its_last_bytes(certificate: Certificate) -> None:
-    with terminated(certificate) as (client, plain):
+    with terminated(certificate) as (client, plain, _):
         plain.sendall(b"x" * 300_000)
         plain.close()
         assert read_exactly(client, 300_000) == b"x" * 300_000
         assert client.recv(1) == b""
+
+
+def test_the_processors_last_answer_arrives_although_it_takes_nothing_more(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has sent more than the Processor reads before it closes."""
+    # So that nothing is left in the client's connection, which would end with a reset.
+    monkeypatch.setattr(tls_terminator, "_HELD_BYTES", 4_000_000)
+    with terminated(certificate) as (client, plain, terminator):
+        client.sendall(bytes(1_000_000))
+        (relay,) = terminator._relays
+        until(lambda: queued(client, SIOCOUTQ) == 0 and queued(relay._tls, FIONREAD) == 0)
+        plain.sendall(b"A" * 5_000)
+        plain.close()
+        assert read_exactly(client, 5_000) == b"A" * 5_000
+
+
+def test_a_client_that_says_goodbye_has_its_answer_and_an_end(certificate: Certificate) -> None:
+    with terminated(certificate) as (client, plain, _):
+        client.sendall(b"last question")
+        assert read_exactly(plain, 13) == b"last question"
+
+        def end() -> None:
+            if not plain.recv(1):
+                plain.close()
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        assert client.unwrap().recv(1) == b""
+        ending.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_who_ends_a_direction_still_has_the_answer(certificate: Certificate, size: int) -> None:
+    """As without TLS, also if the end is not said."""
+    with terminated(certificate) as (client, plain, _):
+        client.sendall(b"question")
+        socket.socket.shutdown(client, socket.SHUT_WR)
+        assert read_exactly(plain, 8) == b"question"
+        assert plain.recv(1) == b""
+        answering = threading.Thread(target=plain.sendall, args=(b"a" * size,))
+        answering.start()
+        assert read_exactly(client, size) == b"a" * size
+        answering.join(PATIENCE_S)
+
+
+def test_a_connection_that_moves_much_lets_others_in(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn of the loop is bounded, and what lies inside TLS then is not forgotten."""
+    monkeypatch.setattr(tls_terminator, "_ROUNDS", 1)
+    monkeypatch.setattr(tls_terminator, "_PART_BYTES", 100)
+    with terminated(certificate) as (client, plain, _):
+        client.sendall(bytes(16_000))
+        assert read_exactly(plain, 16_000) == bytes(16_000)
 
 
 def test_a_client_that_speaks_no_tls_is_closed(world: EchoWorld, certificate: Certificate) -> None:
@@ -208,7 +276,7 @@ def test_a_client_that_takes_nothing_is_closed_when_the_server_stops(
     certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_terminator, "_LINGER_S", 0.1)
-    with terminated(certificate) as (_, plain):
+    with terminated(certificate) as (_, plain, _):
         fill(plain)
 
 
@@ -226,7 +294,7 @@ def test_a_client_that_takes_nothing_is_closed_after_the_processors_end(
         closed.set()
 
     monkeypatch.setattr(tls_terminator._Relay, "close", close_and_tell)
-    with terminated(certificate) as (_, plain):
+    with terminated(certificate) as (_, plain, _):
         fill(plain)
         assert not closed.is_set()
         plain.close()
