@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -61,3 +62,18 @@ def test_who_closed_it_is_not_written_to(commits: CommitTotal) -> None:
     with pytest.raises(FileNotFoundError):
         commit_total.add(commits.path, COMMIT, 1)
     assert not commits.path.exists()
+
+
+@pytest.mark.xfail(strict=True, reason="S8: raised by `write`, with the rows in Kafka")
+@pytest.mark.parametrize("found", [None, b"{}", b"[]", b"{", b"\xff"])
+def test_what_cannot_be_read_is_told_once(
+    commits: CommitTotal, caplog: pytest.LogCaptureFixture, found: bytes | None
+) -> None:
+    if found is None:
+        commits.path.unlink()
+    else:
+        commits.path.write_bytes(found)
+    with caplog.at_level(logging.WARNING, "fastprod.spark"):
+        assert [commits.read() for _ in range(3)] == [None] * 3
+    (told,) = caplog.records
+    assert str(commits.path) in told.message

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import BinaryType, LongType, StructType
 
+from fastprod.errors import ConfigError
 from fastprod.spark.data_source import FastprodDataSource
-from fastprod.spark.task_report import TaskReport
+from fastprod.spark.task_report import OffsetSpan, TaskReport
 from fastprod.spark.value_format.column_types import FormatError
 
 SCHEMA = StructType().add("a", LongType(), nullable=False)
+VALUE = StructType().add("value", BinaryType())
 RUNNER = "pyspark.sql.worker.python_streaming_sink_runner"
+
+NO_TOTALS = {
+    "an empty object": b"{}",
+    "a list": b"[]",
+    "a number": b"3",
+    "rows as text": b'{"batch_id": 1, "rows": "2", "offsets": {}}',
+    "an unknown figure": b'{"batch_id": 1, "others": 2, "offsets": {}}',
+    "offsets in a list": b'{"batch_id": 1, "offsets": [3]}',
+    "offsets as text": b'{"batch_id": 1, "offsets": {"t": {"0": ["a", "b"]}}}',
+    "nested too deep": b"[" * 100_000,
+}
+
+
+def source(**options: str) -> FastprodDataSource:
+    """With options of the sink whose dots are underscores."""
+    given = {f"fastprod.{name.replace('_', '.')}": value for name, value in options.items()}
+    return FastprodDataSource(
+        {
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "topic": "t",
+            "fastprod.validate": "false",
+            "fastprod.tune.worker": "false",
+            **given,
+        }
+    )
 
 
 def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
@@ -22,7 +50,7 @@ def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
 ) -> None:
     path, damaged = tmp_path / "report", tmp_path / "total"
     damaged.write_text("{")
-    source = FastprodDataSource(
+    given = FastprodDataSource(
         {
             "kafka.bootstrap.servers": "127.0.0.1:1",
             "kafka.max.block.ms": "100",
@@ -36,9 +64,72 @@ def test_a_batch_that_is_written_is_committed_whatever_can_be_asked_no_more(
         }
     )
     with pytest.raises(FormatError, match="cannot read"):
-        source.streamWriter(SCHEMA, overwrite=False)
+        given.streamWriter(SCHEMA, overwrite=False)
     monkeypatch.setitem(sys.modules, RUNNER, sys.modules[__name__])
-    source.streamWriter(SCHEMA, overwrite=False).commit([TaskReport(0, 0, rows=3)], 7)
+    given.streamWriter(SCHEMA, overwrite=False).commit([TaskReport(0, 0, rows=3)], 7)
     told = json.loads(path.read_text())
     assert (told["batch_id"], told["rows"]) == (7, 3)
     assert damaged.read_text() == "{"
+
+
+@pytest.mark.xfail(strict=True, reason="S8: what is not a total is added to")
+@pytest.mark.parametrize("found", NO_TOTALS.values(), ids=NO_TOTALS.keys())
+def test_a_total_that_is_damaged_after_the_rows_is_told_and_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, found: bytes
+) -> None:
+    total, report = tmp_path / "total", tmp_path / "report"
+    given = source(total_path=str(total), report_path=str(report))
+    writer = given.writer(VALUE, overwrite=False)
+    total.write_bytes(found)
+    with caplog.at_level(logging.ERROR, "fastprod.spark"):
+        writer.commit([TaskReport(0, 0, rows=3, offsets={"t": {0: OffsetSpan(0, 2)}})])
+    (told,) = caplog.records
+    assert str(total) in told.message
+    assert total.read_bytes() == found
+    assert json.loads(report.read_text())["rows"] == 3
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="S8: raised, with the rows in Kafka")
+@pytest.mark.parametrize("option", ["report_path"])
+def test_a_path_that_no_file_can_have_is_told_once_the_rows_are_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, option: str
+) -> None:
+    monkeypatch.setitem(sys.modules, RUNNER, sys.modules[__name__])
+    writer = source(**{option: "a\0b"}).streamWriter(VALUE, overwrite=False)
+    with caplog.at_level(logging.ERROR, "fastprod.spark"):
+        writer.commit([TaskReport(0, 0, rows=3)], 7)
+    (told,) = caplog.records
+    assert f"fastprod.{option.replace('_', '.')}" in told.message
+
+
+@pytest.mark.xfail(strict=True, reason="S8: found out when the rows are in Kafka")
+@pytest.mark.parametrize(
+    ("option", "path"),
+    [
+        ("report_path", "a\0b"),
+        ("report_path", "missing/report"),
+        ("report_path", "."),
+        ("total_path", "a\0b"),
+        ("total_path", "."),
+        ("total_path", "damaged"),
+        ("total_path", "report/total"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["writer", "streamWriter"])
+def test_files_that_cannot_be_written_are_refused_before_the_first_row(
+    tmp_path: Path, option: str, path: str, kind: str
+) -> None:
+    (tmp_path / "damaged").write_bytes(NO_TOTALS["an empty object"])
+    (tmp_path / "report").touch()
+    given = source(**{option: f"{tmp_path}/{path}"})
+    with pytest.raises(ConfigError, match=f"fastprod.{option.replace('_', '.')}"):
+        getattr(given, kind)(VALUE, overwrite=False)
+
+
+def test_files_that_can_be_written_are_left_as_they_are(tmp_path: Path) -> None:
+    total, report = tmp_path / "total", tmp_path / "report"
+    report.write_text("before\n")
+    given = source(total_path=str(total), report_path=str(report))
+    given.writer(VALUE, overwrite=False)
+    assert report.read_text() == "before\n"
+    assert not total.exists()
