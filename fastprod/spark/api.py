@@ -48,7 +48,8 @@ def write(
 
     Returns:
         Rows, bytes, offsets, retries, seconds; all 0, and a warning in the log "fastprod.spark", if
-        the driver's temporary folder takes no more: the rows are written all the same.
+        the driver's temporary folder takes no more or lost the file with the figures: the rows are
+        written all the same.
 
     Raises:
         ConfigError: an argument, or a setting of the session that is wrong for this.
@@ -65,7 +66,7 @@ def write(
         committed = commits.read()
         if committed is None:
             _log.warning(
-                "the rows are written, but how many is not known: %s could not be written",
+                "the rows are written, but how many is not known: %s has no figures",
                 commits.path,
             )
             return WriteResult()

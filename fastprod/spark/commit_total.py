@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastprod.spark.write_result import WriteResult, added_up
+
+_log = logging.getLogger("fastprod.spark")
 
 
 class Committed(NamedTuple):
@@ -33,10 +36,21 @@ class CommitTotal:
         descriptor, name = tempfile.mkstemp(prefix="fastprod-commits-", suffix=".json")
         os.close(descriptor)
         self.path = Path(name)
+        self._is_told = False
 
     def read(self) -> Committed | None:
-        """What is there; None: no commit yet, or none that could be noted."""
-        return _read(self.path)
+        """What is there; None: no commit yet, or none that could be noted.
+
+        A file that is damaged or gone is told once, in the log "fastprod.spark": what it counted
+        is in Kafka all the same.
+        """
+        try:
+            return found(self.path)
+        except (OSError, ValueError) as error:
+            if not self._is_told:
+                _log.warning("what the commits have written is not known: %s", error)
+            self._is_told = True
+            return None
 
     def close(self) -> None:
         """Remove the file; later commits are not noted."""
@@ -50,8 +64,9 @@ def add(path: Path, summary: Mapping[str, Any], batch_id: int | None) -> None:
 
     Raises:
         OSError: the file is gone, or the folder takes no more.
+        ValueError: what is there is no total; it is left as it is.
     """
-    before = _read(path)
+    before = found(path)
     told = added_up([summary])
     total = told if before is None else before.total + told
     _part(path).write_text(
@@ -61,13 +76,23 @@ def add(path: Path, summary: Mapping[str, Any], batch_id: int | None) -> None:
     _part(path).replace(path)
 
 
-def _read(path: Path) -> Committed | None:
-    text = path.read_text(encoding="utf-8")
-    if not text:
+def found(path: Path) -> Committed | None:
+    """What is in the file; None: no commit yet.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no total, or no file can have the path.
+    """
+    data = path.read_bytes()
+    if not data:
         return None
-    found = json.loads(text)
-    batch_id = found.pop("batch_id")
-    return Committed(WriteResult.from_json(found), batch_id)
+    try:
+        told = json.loads(data)
+        batch_id = told.pop("batch_id")
+        # Adding up tells figures from what only has their names.
+        return Committed(WriteResult() + WriteResult.from_json(told), batch_id)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds no total of commits: {error}") from error
 
 
 def _part(path: Path) -> Path:

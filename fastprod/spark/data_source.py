@@ -6,12 +6,13 @@ another process of the driver's machine.  A writer holds plain data only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -78,6 +79,7 @@ class FastprodDataSource(DataSource):
         encoding = record_format(schema, self.options, options.header_columns)
         plan = row_plan(encoding.schema, options.topic, options.header_columns)
         options.check_settings()
+        _check_files(options)
         if options.validates:
             check_cluster(options)
         if options.tunes_worker:
@@ -121,27 +123,65 @@ class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
         """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
 
 
+def _check_files(options: SinkOptions) -> None:
+    """Refuse the files that a commit could not write to: then the rows are in Kafka.
+
+    Raises:
+        ConfigError: of one of the two options.
+    """
+    if options.report_path:
+        try:
+            with Path(options.report_path).open("a", encoding="utf-8"):
+                pass
+        except (OSError, ValueError) as error:
+            _refuse("fastprod.report.path", options.report_path, error)
+    if options.total_path:
+        try:
+            commit_total.found(Path(options.total_path))
+        except FileNotFoundError:
+            pass  # nobody asks for it
+        except (OSError, ValueError) as error:
+            _refuse("fastprod.total.path", options.total_path, error)
+
+
+def _refuse(name: str, path: str, error: Exception) -> NoReturn:
+    raise ConfigError(f"{name} = {path!r}: {error}", key=name, value=path) from error
+
+
 def _note(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None
 ) -> None:
-    """Tell whoever asked for it; failing to is no reason to write the batch again."""
-    if options.tunes_worker:
-        freeze()
-    told = summary([each for each in messages if isinstance(each, TaskReport)])
-    if options.report_path:
-        _append(options.report_path, json.dumps({"batch_id": batch_id, **told}) + "\n")
-    if options.total_path:
-        try:
-            commit_total.add(Path(options.total_path), told, batch_id)
-        except FileNotFoundError:
-            _log.info("%s is gone: nobody asks any more", options.total_path)
-        except (OSError, ValueError) as error:
-            _log.error("fastprod.total.path: cannot add to %s: %s", options.total_path, error)
+    """Tell whoever asked for it; whatever fails is logged, never raised.
+
+    The rows are in Kafka: an error would make Spark write them again.
+    """
+    with _logged("what was written is not noted"):
+        if options.tunes_worker:
+            freeze()
+        told = summary([each for each in messages if isinstance(each, TaskReport)])
+        if options.report_path:
+            with _logged(f"fastprod.report.path: cannot append to {options.report_path}"):
+                _append(options.report_path, json.dumps({"batch_id": batch_id, **told}) + "\n")
+        if options.total_path:
+            with _logged(f"fastprod.total.path: cannot add to {options.total_path}"):
+                _add(options.total_path, told, batch_id)
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        _log.error("%s: %s: %s", what, type(error).__name__, error)
 
 
 def _append(path: str, line: str) -> None:
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def _add(path: str, told: Mapping[str, Any], batch_id: int | None) -> None:
     try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(line)
-    except OSError as error:
-        _log.error("fastprod.report.path: cannot append to %s: %s", path, error.strerror)
+        commit_total.add(Path(path), told, batch_id)
+    except FileNotFoundError:
+        _log.info("%s is gone: nobody asks any more", path)

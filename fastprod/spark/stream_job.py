@@ -196,8 +196,8 @@ class StreamJob:
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop the query; it waits for its thread, for which there is a limit in Spark."""
-        self._spark.conf.set("spark.sql.streaming.stopTimeout", f"{int(_STOP_S * 1000)}")
         with contextlib.suppress(PySparkException, Py4JError):
+            self._spark.conf.set("spark.sql.streaming.stopTimeout", f"{int(_STOP_S * 1000)}")
             query.stop()
 
     def _update(self, query: StreamingQuery) -> None:

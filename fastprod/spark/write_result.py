@@ -86,5 +86,5 @@ def _merged(
             found = merged.setdefault(topic, {})
             for partition, (first, last) in spans.items():
                 had = found.get(int(partition), (first, last))
-                found[int(partition)] = (min(had[0], first), max(had[1], last))
+                found[int(partition)] = (min(int(first), had[0]), max(int(last), had[1]))
     return merged

@@ -64,7 +64,6 @@ def test_who_closed_it_is_not_written_to(commits: CommitTotal) -> None:
     assert not commits.path.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="S8: raised by `write`, with the rows in Kafka")
 @pytest.mark.parametrize("found", [None, b"{}", b"[]", b"{", b"\xff"])
 def test_what_cannot_be_read_is_told_once(
     commits: CommitTotal, caplog: pytest.LogCaptureFixture, found: bytes | None
