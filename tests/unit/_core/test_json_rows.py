@@ -103,6 +103,28 @@ def test_a_tables_chunks_and_a_batchs_slice_keep_their_rows() -> None:
     assert [json.loads(each)["i"] for each in texts(batch)] == [5, 6]
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S10: the sum wraps around")
+@pytest.mark.parametrize(
+    ("number", "offset_s", "text"),
+    [
+        (2**63 - 1, 3600, "+292277026596-12-04T16:30:07.000+01:00"),
+        (-(2**63), -3600, "-292277022657-01-27T07:29:52.000-01:00"),
+    ],
+)
+def test_the_farthest_times_are_moved_too(number: int, offset_s: int, text: str) -> None:
+    found = one(number, pyarrow.timestamp("s", "Europe/Berlin"), offset_s=offset_s)
+    assert found == f'{{"c":"{text}"}}'
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S10: the product wraps around")
+@pytest.mark.parametrize("number", [2**61, -(2**61) + 1])
+def test_what_is_no_time_of_day_is_a_number_and_no_other(number: int) -> None:
+    times = pyarrow.Array.from_buffers(
+        pyarrow.time64("us"), 1, [None, pyarrow.array([number]).buffers()[1]]
+    )
+    assert texts(pyarrow.table({"c": times})) == [f'{{"c":"{number}"}}']
+
+
 def test_the_zone_moves_the_clock_and_is_told() -> None:
     kind = pyarrow.timestamp("us", "Europe/Berlin")
     assert one(0, kind, offset_s=3208) == '{"c":"1970-01-01T00:53:28.000+00:53:28"}'

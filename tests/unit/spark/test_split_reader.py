@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,26 @@ def test_times_without_a_zone_are_sparks_but_not_its_older_form_of_instants(
         else:
             with pytest.raises(NeedsSpark, match="'t' have no time zone"):
                 read(path, "parquet", mapping)
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S10: 2600 became 2015")
+def test_an_instant_of_the_older_form_is_kept_where_nanoseconds_wrap_around(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    instants = [datetime(2600, 1, 1), datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59)]
+    table = pyarrow.table({"v": ["a"] * 3, "t": pyarrow.array(instants, pyarrow.timestamp("us"))})
+    pyarrow.parquet.write_table(table, path, use_deprecated_int96_timestamps=True)
+    rows = read(path, "parquet", ColumnMapping("v", timestamp="t"))
+    assert [row["timestamp"] for row in rows] == instants
+
+
+@pytest.mark.xfail(strict=True, reason="S10: it became another")
+def test_an_instant_of_the_older_form_that_no_timestamp_holds_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    times = pyarrow.array([10**13], pyarrow.timestamp("s"))
+    table = pyarrow.table({"v": ["a"], "t": times})
+    pyarrow.parquet.write_table(table, path, use_deprecated_int96_timestamps=True)
+    with pytest.raises(InputError, match="out of bounds"):
+        read(path, "parquet", ColumnMapping("v", timestamp="t"))
 
 
 def test_an_unquoted_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
