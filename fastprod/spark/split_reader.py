@@ -139,7 +139,8 @@ def _parquet_schema(path: str) -> pyarrow.Schema:
 
 
 def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
-    with pyarrow.parquet.ParquetFile(split.path) as file:
+    # INT96 in milliseconds, Kafka's unit: no instant of it wraps around.
+    with pyarrow.parquet.ParquetFile(split.path, coerce_int96_timestamp_unit="ms") as file:
         names = file.schema_arrow.names
         _require(reader.mapping.columns, names)
         yield from file.iter_batches(
