@@ -124,3 +124,15 @@ def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
         busy_opened = busy._engine.counters()["connections_opened"]
         assert busy_opened == 2, "to the bootstrap server, and to the broker that it named"
         assert never._engine.counters()["connections"] == 2
+
+
+@pytest.mark.xfail(
+    strict=True, reason="D7: 2**60 ms are 0 ns: whatever is open has been idle too long"
+)
+def test_an_idle_time_longer_than_the_clock_is_never(peer: Peer) -> None:
+    """G.3.1: as Java's Long.MAX_VALUE; in ns the number does not fit."""
+    settings = {"connections_max_idle_ms": 2**60, "max_block_ms": 2_000}
+    with quick_producer(peer, metadata_max_age_ms=20, **settings) as producer:
+        producer.send("t", b"x", partition=0).result(WAIT_S)
+        peer.wait_for(METADATA, len(peer.requests(METADATA)) + 5, WAIT_S)
+        assert producer._engine.counters()["connections_closed"] == 0

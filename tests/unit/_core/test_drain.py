@@ -341,6 +341,33 @@ def test_a_base_at_the_largest_is_the_backoff_without_jitter(base: int, largest:
         sender.pass_time(min(base, largest))
 
 
+@pytest.mark.xfail(strict=True, reason="D7: the longest backoff wraps below 0: no pause at all")
+@pytest.mark.parametrize("largest", [2**63 - 1, 2**62, 2**58 + 1, 9223372036855])
+def test_a_backoff_without_a_limit_doubles_from_its_base(largest: int) -> None:
+    """D.6.1: 2**63 - 1 ms is how Java says "without a limit"."""
+    sender = Steps(retry_backoff_ms=100, retry_backoff_max_ms=largest)
+    sender.send()
+    for attempt in range(8):
+        sender.door.fail(sender.drain())
+        (batch,) = sender.queue()
+        assert 80 * 2**attempt <= batch["backoff_ms"] <= 120 * 2**attempt
+        assert sender.nothing_goes()
+        sender.pass_time(batch["backoff_ms"] + 0.001)
+
+
+@pytest.mark.xfail(strict=True, reason="D7: a base that is longer than the clock wraps")
+def test_a_backoff_of_for_ever_does_not_end() -> None:
+    """D.6.1: base and largest alike; the batch waits until it expires."""
+    sender = Steps(retry_backoff_ms=2**63 - 1, retry_backoff_max_ms=2**63 - 1)
+    future = sender.send()
+    sender.door.fail(sender.drain())
+    sender.pass_time(sender.config.delivery_timeout_ms - 1)
+    assert sender.nothing_goes()
+    sender.pass_time(1)
+    sender.door.expire()
+    assert future.done()
+
+
 def test_a_leader_without_epochs_does_not_shorten_the_backoff() -> None:
     """L 47 testExponentialRetryBackoffLeaderChange: old brokers tell no epoch."""
     sender = Steps([(0, -1)], retry_backoff_ms=100)
