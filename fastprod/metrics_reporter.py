@@ -77,7 +77,8 @@ class MetricsReporters:
         self._thread.start()
 
     def _run(self, stop: threading.Event, metrics: Callable[[], Metrics], period_s: float) -> None:
-        while not stop.wait(max(period_s, _SHORTEST_PERIOD_S)):
+        period_s = min(max(period_s, _SHORTEST_PERIOD_S), threading.TIMEOUT_MAX)
+        while not stop.wait(period_s):
             self._report(metrics())
         self._report(metrics())
 

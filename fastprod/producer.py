@@ -308,7 +308,7 @@ class KafkaProducer(BulkProducer):
         if delivery is None:
             engine.run_deliveries(0)
         elif delivery is not threading.current_thread():
-            delivery.join(None if deadline_s is None else max(1.0, deadline_s - time.monotonic()))
+            delivery.join(None if deadline_s is None else _time_left(deadline_s))
         self._metrics.freeze()
         if interrupted is not None:
             raise interrupted
@@ -557,6 +557,11 @@ def _slice(deadline_s: float | None) -> float:
     if deadline_s is None:
         return 0.05
     return max(0.0, min(0.05, deadline_s - time.monotonic()))
+
+
+def _time_left(deadline_s: float) -> float:
+    """Seconds to wait for a thread: at least one, and no more than one can wait."""
+    return min(max(1.0, deadline_s - time.monotonic()), threading.TIMEOUT_MAX)
 
 
 def _deliver(engine: Engine) -> None:

@@ -31,12 +31,11 @@ from fastprod._core.sender cimport (
 )
 from fastprod._core.status cimport FP_OK, FP_TIMEDOUT, FpStatus, check
 from fastprod._core.sync cimport (
-    fp_add_i32, fp_load_i32, fp_load_i64, fp_now_ns, fp_store_i32,
+    fp_add_i32, fp_load_i32, fp_load_i64, fp_ms_to_ns, fp_now_ns, fp_store_i32,
 )
 
 cdef enum:
     SLICE_NS = 50000000
-    MS = 1000000
     FOREVER = 0x7FFFFFFFFFFFFFFF
     LONGEST_S = 2000000000      # 63 years; in ns it still fits
 
@@ -117,17 +116,17 @@ cdef class Engine:
         io.header.timeout_ms = settings["request_timeout_ms"]
         io.max_in_flight = settings["max_in_flight"]
         io.adaptive = settings["linger_ms"] is None
-        io.linger_ns = MS * <int64_t>settings["linger_bound_ms"]
-        io.request_timeout_ns = MS * <int64_t>settings["request_timeout_ms"]
-        io.delivery_timeout_ns = MS * <int64_t>settings["delivery_timeout_ms"]
-        io.retry_backoff_ns = MS * <int64_t>settings["retry_backoff_ms"]
-        io.retry_backoff_max_ns = MS * <int64_t>settings["retry_backoff_max_ms"]
+        io.linger_ns = fp_ms_to_ns(settings["linger_bound_ms"])
+        io.request_timeout_ns = fp_ms_to_ns(settings["request_timeout_ms"])
+        io.delivery_timeout_ns = fp_ms_to_ns(settings["delivery_timeout_ms"])
+        io.retry_backoff_ns = fp_ms_to_ns(settings["retry_backoff_ms"])
+        io.retry_backoff_max_ns = fp_ms_to_ns(settings["retry_backoff_max_ms"])
         io.retries = settings["retries"]
         io.max_request_bytes = settings["max_request_bytes"]
-        io.availability_timeout_ns = MS * <int64_t>settings["availability_timeout_ms"]
+        io.availability_timeout_ns = fp_ms_to_ns(settings["availability_timeout_ms"])
         io.max_idle_ns = -1
         if settings["max_idle_ms"] >= 0:
-            io.max_idle_ns = MS * <int64_t>settings["max_idle_ms"]
+            io.max_idle_ns = fp_ms_to_ns(settings["max_idle_ms"])
         io.send_buffer_bytes = settings["send_buffer_bytes"]
         io.receive_buffer_bytes = settings["receive_buffer_bytes"]
         io.idempotent = settings["idempotent"]
@@ -204,7 +203,7 @@ cdef class Engine:
 
     def throttle(self, int slot, int64_t throttle_ms):
         """Send no Produce request to a node for so long."""
-        self._command(DO_THROTTLE, slot, throttle_ms * MS, 0, None)
+        self._command(DO_THROTTLE, slot, fp_ms_to_ns(throttle_ms), 0, None)
 
     def set_producer_id(self, int64_t producer_id, int epoch):
         """Hand over the producer id that was asked for."""

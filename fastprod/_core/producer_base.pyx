@@ -28,7 +28,7 @@ from fastprod._core.record_chunk cimport LARGEST_FIELD
 from fastprod._core.status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_OK, FP_TOO_LARGE, FpStatus,
 )
-from fastprod._core.sync cimport fp_load_i32, fp_now_ns, fp_wall_ms
+from fastprod._core.sync cimport fp_load_i32, fp_ms_to_ns, fp_now_ns, fp_wall_ms
 
 from fastprod.errors import (
     ApiError, BufferExhaustedError, KafkaError, ProducerClosedError, RecordTooLargeError,
@@ -57,7 +57,7 @@ cdef class ProducerBase:
         self.ignores_keys = ignores_keys
         self.max_record_bytes = max_record_bytes
         self.buffer_bytes = buffer_bytes
-        self.max_block_ns = min(<object>max_block_ms, 9000000000000) * MS
+        self.max_block_ns = fp_ms_to_ns(max_block_ms)
         self.has_delivery = False
         set_starter(&engine.accumulator.incomplete, self._start_delivery)
         self.is_closed = False
@@ -118,7 +118,7 @@ cdef class ProducerBase:
         """`send` for a record that interceptors, serializers and the partitioner have seen."""
         return self._send(
             topic, value, key, headers, partition, timestamp_ms, on_delivery, may_block,
-            waited_ms * MS)
+            fp_ms_to_ns(waited_ms))
 
     cdef object _send(self, object topic, object value, object key, object headers,
                       object partition, object timestamp_ms, object on_delivery, bint may_block,

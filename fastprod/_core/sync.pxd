@@ -15,6 +15,7 @@ cdef extern from "c/fp_sync.h" nogil:
 
     int64_t fp_now_ns() noexcept
     int64_t fp_wall_ms() noexcept
+    int64_t fp_ms_to_ns(int64_t ms) noexcept
 
     void fp_mutex_init(fp_mutex* m) noexcept
     void fp_mutex_destroy(fp_mutex* m) noexcept

@@ -83,7 +83,6 @@ def test_everything_queued_is_delivered_and_a_second_close_does_nothing(
     assert producer.metrics()
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="D7: longer than a thread can wait")
 def test_a_timeout_of_for_ever_is_one(mock_cluster: MockCluster) -> None:
     """A.9.1: Java's Long.MAX_VALUE ms; the delivery thread is waited for, too."""
     producer = new_producer(mock_cluster)

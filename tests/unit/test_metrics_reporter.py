@@ -83,10 +83,6 @@ def test_closing_reports_the_last_figures_and_closes_once() -> None:
     assert reporter.closed_count == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="D7: no thread can wait so long: it dies, and reports nothing"
-)
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_window_longer_than_a_thread_can_wait_ends_with_close() -> None:
     reporter = Seeing()
     reporters = MetricsReporters([reporter], {})
