@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fastprod.broker.clock import FakeClock
+from fastprod.broker.log.file_segment import FileSegment
 from fastprod.broker.log.log import Log, LogError
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.partition_folder import PartitionFolder
@@ -24,7 +25,7 @@ SEGMENT_BYTES = 1000
 
 def write(directory: Path, count: int = 30, **settings: Any) -> Log:
     """A log of several segments, two records a batch; the caller closes it, or lets it crash."""
-    log = open_log(directory, segment_bytes=SEGMENT_BYTES, index_interval_bytes=100, **settings)
+    log = reopen(directory, **settings)
     for i in range(count):
         log.append(sequenced_at(i), i // 10)
     return log
@@ -37,7 +38,9 @@ def sequenced_at(i: int) -> bytearray:
 
 
 def reopen(directory: Path, **settings: Any) -> Log:
-    return open_log(directory, segment_bytes=SEGMENT_BYTES, index_interval_bytes=100, **settings)
+    return open_log(
+        directory, **{"segment_bytes": SEGMENT_BYTES, "index_interval_bytes": 100, **settings}
+    )
 
 
 def expected(batches: int) -> list[tuple[int, bytes]]:
@@ -84,6 +87,57 @@ def test_a_log_that_crashed_comes_back_whole(tmp_path: Path) -> None:
     log = write(tmp_path)
     must_hold(reopen(tmp_path), 30)
     assert log.log_end_offset == 60
+
+
+@pytest.mark.xfail(strict=True, reason="B1: recovery leaves the largest timestamp out of indexes")
+def test_after_a_crash_and_a_clean_end_every_timestamp_is_found(tmp_path: Path) -> None:
+    """C3.3: what a recovery knows of a closed segment's timestamps survives the next restart."""
+    settings = {"index_interval_bytes": 300}
+    largest = [segment.max_timestamp for segment in write(tmp_path, 60, **settings)._segments]
+    assert len(largest) > 4
+    reopen(tmp_path, **settings).close()
+    log = reopen(tmp_path, **settings)
+    assert [segment.max_timestamp for segment in log._segments] == largest
+    must_hold(log, 60)
+
+
+@pytest.mark.xfail(strict=True, reason="B1: each end adds an entry that makes an index unsound")
+@pytest.mark.parametrize("timestamp", [TIME, None])
+@pytest.mark.parametrize("appended", [1, 9])
+def test_a_clean_restart_walks_no_further_than_from_the_last_entry_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appended: int, timestamp: int | None
+) -> None:
+    """C8.2: however many clean ends came before, and whatever was appended between them."""
+
+    def one_more(i: int) -> bytearray:
+        return batch(timestamp=-1 if timestamp is None else timestamp + i)
+
+    walked: list[int] = []
+    batches_from = FileSegment.batches_from
+
+    def count(self: FileSegment, position: int, *arguments: Any) -> Any:
+        for found in batches_from(self, position, *arguments):
+            walked.append(found[0].size_bytes)
+            yield found
+
+    settings = {"index_interval_bytes": 1000, "segment_bytes": 1_000_000}
+    log = reopen(tmp_path, **settings)
+    for i in range(60):
+        log.append(one_more(i), 0)
+    monkeypatch.setattr(FileSegment, "batches_from", count)
+    for _ in range(6):
+        end = log.log_end_offset
+        log.close()
+        walked.clear()
+        log = reopen(tmp_path, **settings)
+        # The first batch of the segment, and those from the last entry on.
+        assert sum(walked) <= 2 * len(one_more(0)) + 1000
+        assert log.log_end_offset == end
+        for i in range(end, end + appended):
+            log.append(one_more(i), 0)
+    for i in range(log.log_end_offset if timestamp is not None else 0):
+        assert log.offset_for_timestamp(TIME + i) == (i, TIME + i)
+    log.close()
 
 
 def test_a_marker_that_knows_another_end_is_not_believed(tmp_path: Path) -> None:
