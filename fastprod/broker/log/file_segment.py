@@ -248,26 +248,34 @@ class FileSegment:
             The offset after the last batch; None: the log's end is not sound, `recover` it.
         """
         size = self._open().size_bytes
-        if not self._load_indexes(size):
+        first = next(self.batches_from(0, False, size), None)
+        first_timestamp = first[0].max_timestamp if first else -1
+        if not self._load_indexes(size, first_timestamp):
             self._positions.clear()
             self._times.clear()
             found = self._walk(0, self.base_offset, size)
             self.finish()
+            self._reopen_times(end_offset)
             return found
+        self.first_timestamp = first_timestamp
+        self._reopen_times(end_offset)
         self.max_timestamp, self._largest_offset = self._times.last
-        first = next(self.batches_from(0, False, size), None)
-        self.first_timestamp = first[0].max_timestamp if first else self.max_timestamp
         if end_offset is not None:
             self.size_bytes = size
             return end_offset
         return self._walk(max(self._positions.last_position, 0), self.base_offset, size)
 
-    def _load_indexes(self, size: int) -> bool:
+    def _reopen_times(self, end_offset: int | None) -> None:
+        """Take back what `finish` added to the last segment's: it comes again, or others do."""
+        if end_offset is None:
+            self._times.drop_after(self._positions.last_offset)
+
+    def _load_indexes(self, size: int, first_timestamp: int) -> bool:
         positions, times = self._positions, self._times
         if not positions.load() or not times.load():
             return False
         # What `finish` wrote at the end has the largest timestamp; the others come in pairs.
-        if len(times) > len(positions) + 1 or (len(times) == 0 and size > 0):
+        if len(times) > len(positions) + 1 or (len(times) == 0 and first_timestamp >= 0):
             return False
         return positions.last_position < size
 
@@ -316,6 +324,8 @@ class FileSegment:
 
     def recover(self) -> tuple[int, bool]:
         """Keep the sound batches at the front, and build the indexes anew (C8.3).
+
+        If more segments follow it needs `finish`, too.
 
         Returns:
             The offset after the last batch, and whether something was cut off.

@@ -124,6 +124,11 @@ class OffsetIndex(_IndexFile):
         """Of the last entry; -1: none."""
         return self._seconds[-1] if self._seconds else -1
 
+    @property
+    def last_offset(self) -> int:
+        """Of the last entry; the one before the base offset: none."""
+        return self.base_offset + (self.firsts[-1] if self.firsts else -1)
+
 
 class TimeIndex(_IndexFile):
     """Largest timestamps so far to offsets: entries of 12 bytes (C3.1, C3.3).
@@ -142,6 +147,13 @@ class TimeIndex(_IndexFile):
         """Note that up to `last_offset` no timestamp is larger; nothing if none grew."""
         if timestamp > (self.firsts[-1] if self.firsts else -1):
             self._add(timestamp, last_offset - self.base_offset)
+
+    def drop_after(self, last_offset: int) -> None:
+        """Forget entries beyond `last_offset`; what comes next takes their place in the file."""
+        while self.firsts and self.base_offset + self._seconds[-1] > last_offset:
+            self.firsts.pop()
+            self._seconds.pop()
+        self._saved_count = min(self._saved_count, len(self.firsts))
 
     def offset_before(self, timestamp: int) -> int:
         """Last offset of a batch; no record before it has a timestamp from `timestamp` on."""

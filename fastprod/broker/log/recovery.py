@@ -104,6 +104,8 @@ def _recover(
             break
     for gone in segments[len(kept) :]:
         folder.remove_segment(gone.base_offset)
+    for closed in kept[:-1]:
+        closed.finish()
     return kept, end
 
 

@@ -89,7 +89,6 @@ def test_a_log_that_crashed_comes_back_whole(tmp_path: Path) -> None:
     assert log.log_end_offset == 60
 
 
-@pytest.mark.xfail(strict=True, reason="B1: recovery leaves the largest timestamp out of indexes")
 def test_after_a_crash_and_a_clean_end_every_timestamp_is_found(tmp_path: Path) -> None:
     """C3.3: what a recovery knows of a closed segment's timestamps survives the next restart."""
     settings = {"index_interval_bytes": 300}
@@ -101,7 +100,6 @@ def test_after_a_crash_and_a_clean_end_every_timestamp_is_found(tmp_path: Path) 
     must_hold(log, 60)
 
 
-@pytest.mark.xfail(strict=True, reason="B1: each end adds an entry that makes an index unsound")
 @pytest.mark.parametrize("timestamp", [TIME, None])
 @pytest.mark.parametrize("appended", [1, 9])
 def test_a_clean_restart_walks_no_further_than_from_the_last_entry_of_the_index(
