@@ -88,13 +88,20 @@ cdef uint8_t* _put_timestamp(uint8_t* at, JsonNode* node, int64_t row) noexcept 
     cdef int64_t number = cell_number(&node.cells, row)
     cdef int64_t time_s = _floor_divide(number, node.units_per_s)
     cdef int64_t nano = (number - time_s * node.units_per_s) * (NANOS_PER_S // node.units_per_s)
-    cdef int64_t day
+    cdef int64_t day = _floor_divide(time_s, DAY_S)
+    cdef int64_t second = time_s - day * DAY_S
     cdef int32_t offset_s = 0
     if node.zone != NULL:
+        # The day is known by now: the sum with a time may be more than 64 bits hold.
         offset_s = zone_offset(node.zone, time_s, &node.zone_hint)
-        time_s = <int64_t>(<uint64_t>time_s + <uint64_t><int64_t>offset_s)
-    day = _floor_divide(time_s, DAY_S)
-    return put_time(at, node.parts, day, (time_s - day * DAY_S) * NANOS_PER_S + nano, offset_s)
+        second += offset_s
+        if second < 0:
+            second += DAY_S
+            day -= 1
+        elif second >= DAY_S:
+            second -= DAY_S
+            day += 1
+    return put_time(at, node.parts, day, second * NANOS_PER_S + nano, offset_s)
 
 
 cdef uint8_t* _put_double(uint8_t* at, const JsonNode* node, int64_t row) noexcept nogil:
@@ -152,8 +159,7 @@ cdef FpStatus _put_time(TextBuffer* text, JsonNode* node, int64_t row) noexcept 
     if node.kind == JSON_DATE:
         at = put_time(at + 1, node.parts, cell_number(&node.cells, row), 0, 0)
     elif node.kind == JSON_TIME:
-        at = put_time_of_day(
-            at + 1, cell_number(&node.cells, row) * (NANOS_PER_S // node.units_per_s))
+        at = put_time_of_day(at + 1, cell_number(&node.cells, row), node.units_per_s)
     else:
         at = _put_timestamp(at + 1, node, row)
     at[0] = c'"'

@@ -34,5 +34,5 @@ cdef int32_t zone_offset(const ZoneTable* zone, int64_t time_s, int32_t* hint) n
 cdef uint8_t* put_time(
     uint8_t* at, const TimeParts* parts, int64_t day, int64_t nano_of_day, int32_t offset_s
 ) noexcept nogil
-# HH:mm:ss and as many digits of a fraction as it has.
-cdef uint8_t* put_time_of_day(uint8_t* at, int64_t nano_of_day) noexcept nogil
+# HH:mm:ss and as many digits of a fraction as it has; the number itself if it is no time of day.
+cdef uint8_t* put_time_of_day(uint8_t* at, int64_t number, int64_t units_per_s) noexcept nogil

@@ -19,6 +19,7 @@ cdef enum:
     YEAR_BYTES = 21
     DAYS_OF_400_YEARS = 146097
     DAY_S = 86400
+    NANOS_PER_S = 1000000000
 
 cdef extern from *:
     const int64_t FOR_EVER "INT64_MAX"
@@ -220,12 +221,13 @@ cdef uint8_t* put_time(
     return at
 
 
-cdef uint8_t* put_time_of_day(uint8_t* at, int64_t nano_of_day) noexcept nogil:
-    cdef int64_t second = nano_of_day // 1_000_000_000
-    cdef int64_t nano = nano_of_day % 1_000_000_000
+cdef uint8_t* put_time_of_day(uint8_t* at, int64_t number, int64_t units_per_s) noexcept nogil:
+    cdef int64_t second, nano
     cdef int32_t width = 9
-    if not 0 <= second < DAY_S:     # no time of day
-        return put_integer(at, nano_of_day)
+    if not 0 <= number < DAY_S * units_per_s:   # no time of day
+        return put_integer(at, number)
+    second = number // units_per_s
+    nano = (number - second * units_per_s) * (NANOS_PER_S // units_per_s)
     at = _put_two(at, <int32_t>(second // 3600))
     at[0] = c':'
     at = _put_two(at + 1, <int32_t>(second // 60 % 60))

@@ -93,7 +93,7 @@ class AvroEncoder:
             out.write(self.prefix)
             write(out, schema, row, strict_allow_default=True)
 
-        return message_array(_numbered(rows).to_pylist(maps_as_pydicts="strict"), put)
+        return message_array(_numbered(rows), put)
 
 
 @lru_cache(maxsize=16)

@@ -5,35 +5,60 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pyarrow
 
 from fastprod.spark.bad_row import BadRow
 
 
+_FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
 def message_array(
-    rows: list[dict[str, Any]], write: Callable[[io.BytesIO, dict[str, Any]], object]
+    rows: pyarrow.RecordBatch, write: Callable[[io.BytesIO, dict[str, Any]], object]
 ) -> pyarrow.Array:
     """Write each row into the buffer.
 
     Args:
-        rows: by the names of their columns.
-        write: appends one message.
+        rows: columns of any types.
+        write: appends one message, of a row by the names of its columns.
 
     Raises:
-        BadRow: a row has no form in the format.
+        BadRow: a row has no form in the format, or in Python.
     """
     out = io.BytesIO()
     offsets = array("q", [0])
-    for index, row in enumerate(rows):
+    for index, row in enumerate(_objects(rows)):
         try:
             write(out, row)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise BadRow(index, f"cannot be encoded: {type(error).__name__}: {error}") from error
+        except _FAULTS as error:
+            raise _bad_row(index, error) from error
         offsets.append(out.tell())
     return pyarrow.Array.from_buffers(
         pyarrow.large_binary(),
-        len(rows),
+        rows.num_rows,
         [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(out.getvalue())],
     )
+
+
+def _objects(rows: pyarrow.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        return _listed(rows)
+    except _FAULTS:
+        # Arrow does not say which: Python's times end with the year 9999, its maps have a key once.
+        for index in range(rows.num_rows):
+            try:
+                _listed(rows.slice(index, 1))
+            except _FAULTS as error:
+                raise _bad_row(index, error) from error
+        raise
+
+
+def _listed(rows: pyarrow.RecordBatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
+    return found
+
+
+def _bad_row(index: int, error: Exception) -> BadRow:
+    return BadRow(index, f"cannot be encoded: {type(error).__name__}: {error}")

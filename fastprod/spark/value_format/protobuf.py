@@ -92,7 +92,7 @@ class ProtobufEncoder:
             out.write(self.prefix)
             out.write(data)
 
-        return message_array(rows.to_pylist(maps_as_pydicts="strict"), put)
+        return message_array(rows, put)
 
 
 @lru_cache(maxsize=16)
