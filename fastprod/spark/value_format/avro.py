@@ -64,12 +64,15 @@ _SIMPLE: Final[dict[type[DataType], Any]] = {
 _TIMES_OF_DAY: Final = ("time-millis", "time-micros")
 _MICROS: Final = ("timestamp-micros", "local-timestamp-micros")
 _OTHERS: Final = tuple(each.replace("micros", by) for each in _MICROS for by in ("millis", "nanos"))
+_INTEGERS: Final = ("int", "long")
+_WHOLE: Final = (*_INTEGERS, "date", *_TIMES_OF_DAY, *_MICROS, *_OTHERS)
 _WRONG: Final[dict[type[DataType], tuple[str, ...]]] = {
     LongType: ("int", "date", "time-millis", "float"),
-    DoubleType: ("float",),
-    DateType: (*_TIMES_OF_DAY, *_MICROS, *_OTHERS),
-    TimestampType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int"),
-    TimestampNTZType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int"),
+    FloatType: _WHOLE,
+    DoubleType: ("float", *_WHOLE),
+    DateType: (*_TIMES_OF_DAY, *_MICROS, *_OTHERS, "float"),
+    TimestampType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
+    TimestampNTZType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
 }
 
 
@@ -161,9 +164,10 @@ def _check_fields(schema: StructType, parsed: Any) -> None:
 def _type_faults(kind: DataType, wanted: Any, where: str) -> Iterator[str]:
     """What fastavro would write without a word, though it is not what the schema says."""
     if isinstance(wanted, list):
-        # fastavro takes the first that a number may be.
+        # fastavro takes the first that a number may be; of a fraction it does not take an integer.
         for each in wanted:
-            yield from _type_faults(kind, each, where)
+            if not isinstance(kind, (FloatType, DoubleType)) or each not in _INTEGERS:
+                yield from _type_faults(kind, each, where)
         return
     if isinstance(wanted, str):
         wanted = {"type": wanted}

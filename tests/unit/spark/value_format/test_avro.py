@@ -118,18 +118,15 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
         plan(StructType().add("a", LongType()))
 
 
-LOSSY = pytest.mark.xfail(strict=True, reason="S10: rounded without a word")
-
-
 @pytest.mark.parametrize(
     ("column", "wanted", "told"),
     [
-        pytest.param("at", "float", "at is of type float", marks=LOSSY),
-        pytest.param("at", ["null", "double"], "at is of type double", marks=LOSSY),
-        pytest.param("local", "double", "local is of type double", marks=LOSSY),
-        pytest.param("day", "float", "day is of type float", marks=LOSSY),
-        pytest.param("d", "long", "d is of type long", marks=LOSSY),
-        pytest.param("d", "int", "d is of type int", marks=LOSSY),
+        ("at", "float", "at is of type float"),
+        ("at", ["null", "double"], "at is of type double"),
+        ("local", "double", "local is of type double"),
+        ("day", "float", "day is of type float"),
+        ("d", "long", "d is of type long"),
+        ("d", "int", "d is of type int"),
         ("d", ["null", "long", "double"], None),
         ("at", {"type": "long", "logicalType": "timestamp-millis"}, "at is of type timestamp-mi"),
         ("at", ["null", {"type": "long", "logicalType": "timestamp-nanos"}], "timestamp-nanos"),
