@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from fastprod import PartitionInfo
 from fastprod.api_versions import METADATA
-from fastprod.errors import ProducerClosedError, TopicAuthorizationError
+from fastprod.errors import DeliveryTimeoutError, ProducerClosedError, TopicAuthorizationError
 from peer.scripted_peer import Peer
 from peer_fixtures import PeerClusterFactory
 from quick_producer import WAIT_S, quick_producer
@@ -14,6 +16,7 @@ from quick_producer import WAIT_S, quick_producer
 TOPIC_AUTHORIZATION_FAILED = 29
 REBOOTSTRAP_REQUIRED = 129
 IDLE_MS = 60
+NO_LEADER = -1
 
 
 def test_partitions_for_names_leaders_and_raises_errors(
@@ -67,3 +70,60 @@ def test_what_is_queued_survives_a_new_start_at_the_bootstrap_servers(peer: Peer
         producer.flush(WAIT_S)
         assert future.result(0).offset == 0
     assert peer.values("t", 0) == [b"v"]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=DeliveryTimeoutError, reason="D1: a bootstrap hides what was known"
+)
+def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
+    new_peer_cluster: PeerClusterFactory,
+) -> None:
+    """H.3, H.5.2: idle for too long, without a leader in the last answer before every broker went
+    down; they came back with another one, and the next record asks for the topic again."""
+    cluster = new_peer_cluster(nodes=2, topics={"t": 1})
+    cluster.move_leader("t", 0, NO_LEADER)
+    with quick_producer(
+        cluster,
+        linger_ms=0,
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=1_200,
+        metadata_recovery_rebootstrap_trigger_ms=20,
+    ) as producer:
+        metadata = producer._metadata
+        metadata._max_idle_ms = IDLE_MS
+        (found,) = producer.partitions_for("t")
+        assert found.leader is None
+        idle_at_s = time.monotonic() + IDLE_MS / 1000
+        for node in (1, 2):
+            cluster.stop(node)
+        cluster.wait_until(lambda: metadata.cluster.is_bootstrap, WAIT_S, "a new start")
+        cluster.wait_until(lambda: time.monotonic() > idle_at_s, WAIT_S, "idle long enough")
+        for node in (1, 2):
+            cluster.start_again(node)
+        cluster.move_leader("t", 0, 2)
+        cluster.wait_until(lambda: not metadata.topics, WAIT_S, "the topic dropped")
+        assert producer.send("t", b"v").result(WAIT_S).offset == 0
+    assert cluster.values("t", 0) == [b"v"]
+
+
+@pytest.mark.xfail(strict=True, reason="D1: known to the callers, and to nobody else")
+def test_a_topic_that_goes_while_its_sender_wakes_is_asked_for_by_the_next_send(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H.3: what callers take for known is what the latest answer left, not what they waited for."""
+    with quick_producer(peer) as producer:
+        metadata = producer._metadata
+        wait_for_topic = metadata.wait_for_topic
+        waits: list[str] = []
+
+        def wait_and_lose(topic: str, partition: int | None, timeout_ms: int) -> int:
+            waited_ms = wait_for_topic(topic, partition, timeout_ms)
+            producer.topics_changed(frozenset(), frozenset([topic]))
+            waits.append(topic)
+            return waited_ms
+
+        monkeypatch.setattr(metadata, "wait_for_topic", wait_and_lose)
+        for number in range(3):
+            assert producer.send("t", b"v", partition=0).result(WAIT_S).offset == number
+        assert waits == ["t"] * 3
+        assert not producer._knows("t", None)

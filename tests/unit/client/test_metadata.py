@@ -323,6 +323,22 @@ def test_a_recreated_topic_replaces_a_higher_epoch(world: World) -> None:
     assert world.metadata.last_seen_leader_epoch("t", 0) == 0
 
 
+@pytest.mark.xfail(strict=True, reason="D1: a bootstrap hides what was known before it")
+def test_a_topic_forgotten_after_a_new_start_is_told_to_be_gone(world: World) -> None:
+    """H.3, H.5.2: callers took it for known all the while."""
+    world.metadata.bootstrap([Node(-1, "b1", 9092)])
+    for topic in ("idle", "used"):
+        world.metadata.add(topic, world.now_ms)
+    every = [topic_metadata(topic) for topic in ("idle", "used")]
+    assert world.give(*every).changed_topics == {"idle", "used"}
+    world.now_ms += MAX_IDLE_MS
+    world.metadata.rebootstrap()
+    world.metadata.add("used", world.now_ms)
+    changes = world.give(*every)
+    assert changes.removed_topics == {"idle"}
+    assert changes.cluster.topics == {"used"}
+
+
 def test_rebootstrap_forgets_the_cluster_but_not_the_topics(world: World) -> None:
     """H.5.2, H.5.5."""
     first = Node(-1, "b1", 9092)
