@@ -12,7 +12,7 @@ import pytest
 
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.cluster import LeaderHint
-from fastprod.client.metadata import LeaderAndEpoch, MetadataRequestAndVersion
+from fastprod.client.metadata import LeaderAndEpoch, MetadataChanges, MetadataRequestAndVersion
 from fastprod.errors import IllegalStateError, InvalidTopicError, UnknownTopicOrPartitionError
 from fastprod.records import Node
 from oracle.metadata_world import (
@@ -337,6 +337,20 @@ def test_a_topic_forgotten_after_a_new_start_is_told_to_be_gone(world: World) ->
     changes = world.give(*every)
     assert changes.removed_topics == {"idle"}
     assert changes.cluster.topics == {"used"}
+
+
+@pytest.mark.xfail(strict=True, reason="D1: told to nobody, and a change no more")
+def test_what_could_not_be_applied_is_a_change_once_more(world: World) -> None:
+    """A.4.6: callers wait until the engine knows; memory may have been short for a moment."""
+
+    def fail(changes: MetadataChanges) -> None:
+        raise MemoryError(changes.changed_topics)
+
+    world.metadata.add("t", world.now_ms)
+    named = answer(topic_metadata("t"))
+    with pytest.raises(MemoryError):
+        world.metadata.update(world.ask(), named, world.now_ms, apply=fail)
+    assert world.metadata.update(world.ask(), named, world.now_ms).changed_topics == {"t"}
 
 
 def test_rebootstrap_forgets_the_cluster_but_not_the_topics(world: World) -> None:
