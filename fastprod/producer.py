@@ -373,7 +373,6 @@ class KafkaProducer(BulkProducer):
         _check_topic(topic)
         with self._metrics.timed("metadata-wait"):
             self._metadata.wait_for_topic(topic, partition, timeout_ms)
-        self._topic_known(self._engine.topic(topic))
 
     def _wait(self, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
@@ -504,6 +503,8 @@ class KafkaProducer(BulkProducer):
 
     def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
         """Metadata of these topics arrived or went."""
+        for topic in known:
+            self._topic_known(self._engine.topic(topic))
         for topic in removed:
             self._topic_forgotten(topic)
 

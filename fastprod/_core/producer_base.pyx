@@ -212,8 +212,9 @@ cdef class ProducerBase:
         ref = self.engine_.topic_ref(topic)
         if ref.topic.partition_count == 0:
             raise KafkaError(f"the metadata of topic {topic!r} has no partitions")
-        self.last_topic = topic
-        self.last_native = ref.topic
+        if PyDict_GetItem(self.topics, topic) != NULL:      # else it went again while we woke
+            self.last_topic = topic
+            self.last_native = ref.topic
         return ref.topic
 
     cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,

@@ -44,7 +44,7 @@ class MetadataRequestAndVersion(NamedTuple):
 
 
 class MetadataChanges(NamedTuple):
-    """What an applied response changed.
+    """What an applied response changed, since the one before it: a bootstrap changes nothing.
 
     Attributes:
         cluster: the new snapshot.
@@ -120,6 +120,8 @@ class Metadata:
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
         self._epochs = LeaderEpochs()
         self._cluster = Cluster.empty()
+        # The newest snapshot that brokers told, which a bootstrap leaves: what callers still know.
+        self._told = self._cluster
         self._bootstrap_nodes: tuple[Node, ...] = ()
         self._update_version = 0
         self._expiry_ms: dict[str, int] = {}
@@ -237,7 +239,7 @@ class Metadata:
             if self._is_closed:
                 raise IllegalStateError("metadata update after close")
             self._update_version += 1
-            older = self._cluster
+            older = self._told
             self._cluster = self._merged(request, response, now_ms, findings)
             self._schedule.succeeded(
                 now_ms,
@@ -258,6 +260,7 @@ class Metadata:
             self._changed.notify_all()
             if apply is not None:
                 apply(changes)
+            self._told = self._cluster  # only now: what `apply` failed at is a change once more
         if findings.new_errors:
             _LOG.warning("the brokers' metadata has errors: %s", findings.new_errors)
         return changes
@@ -348,6 +351,8 @@ class Metadata:
                 if last is None or hint.leader_epoch > last:
                     newer.append(hint)
             self._cluster, taken = self._cluster.with_leader_hint(newer, nodes)
+            if taken:
+                self._told = self._cluster
             for hint in taken:
                 self._epochs.see(hint.topic, hint.partition, hint.leader_epoch)
             self._schedule.request_full()

@@ -8,7 +8,7 @@ import pytest
 
 from fastprod import PartitionInfo
 from fastprod.api_versions import METADATA
-from fastprod.errors import DeliveryTimeoutError, ProducerClosedError, TopicAuthorizationError
+from fastprod.errors import ProducerClosedError, TopicAuthorizationError
 from peer.scripted_peer import Peer
 from peer_fixtures import PeerClusterFactory
 from quick_producer import WAIT_S, quick_producer
@@ -72,9 +72,6 @@ def test_what_is_queued_survives_a_new_start_at_the_bootstrap_servers(peer: Peer
     assert peer.values("t", 0) == [b"v"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=DeliveryTimeoutError, reason="D1: a bootstrap hides what was known"
-)
 def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
@@ -106,7 +103,6 @@ def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
     assert cluster.values("t", 0) == [b"v"]
 
 
-@pytest.mark.xfail(strict=True, reason="D1: known to the callers, and to nobody else")
 def test_a_topic_that_goes_while_its_sender_wakes_is_asked_for_by_the_next_send(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,7 +323,6 @@ def test_a_recreated_topic_replaces_a_higher_epoch(world: World) -> None:
     assert world.metadata.last_seen_leader_epoch("t", 0) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="D1: a bootstrap hides what was known before it")
 def test_a_topic_forgotten_after_a_new_start_is_told_to_be_gone(world: World) -> None:
     """H.3, H.5.2: callers took it for known all the while."""
     world.metadata.bootstrap([Node(-1, "b1", 9092)])
@@ -339,7 +338,6 @@ def test_a_topic_forgotten_after_a_new_start_is_told_to_be_gone(world: World) ->
     assert changes.cluster.topics == {"used"}
 
 
-@pytest.mark.xfail(strict=True, reason="D1: told to nobody, and a change no more")
 def test_what_could_not_be_applied_is_a_change_once_more(world: World) -> None:
     """A.4.6: callers wait until the engine knows; memory may have been short for a moment."""
 
