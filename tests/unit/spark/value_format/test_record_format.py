@@ -6,6 +6,7 @@ import pickle
 
 import pyarrow
 import pytest
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     DayTimeIntervalType,
@@ -16,6 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.value_format.column_types import FormatError
 from fastprod.spark.value_format.record_format import record_format
 
@@ -114,6 +116,45 @@ def test_the_fields_of_a_struct_may_have_the_names_of_a_records_parts() -> None:
     ]
     (last,) = made.batches(iter([batch.slice(1)]))
     assert last.to_pylist() == found.to_pylist()[1:]
+
+
+REQUIRED = pyarrow.struct(
+    [pyarrow.field("id", pyarrow.int64(), False), pyarrow.field("in", pyarrow.struct([]))]
+)
+
+
+@pytest.mark.xfail(strict=True, raises=BadRow, reason="S5: Avro has no null for the field")
+@pytest.mark.parametrize("part", ["value", "key"])
+def test_a_null_struct_is_a_null_though_its_fields_are_not_nullable(part: str) -> None:
+    structs = pyarrow.array([None, {"id": 1}, None, None, {"id": 2}, None], REQUIRED)
+    schema = StructType([StructField("s", from_arrow_type(REQUIRED)), StructField("v", LongType())])
+    batch = pyarrow.RecordBatch.from_arrays([structs, pyarrow.array(range(6))], names=["s", "v"])
+    options = {"value.format": "avro", "value.columns": "v", f"{part}.columns": "s.*"}
+    (found,) = record_format(schema, options).batches(iter([batch.slice(1)]))
+    wanted = [b"\2\0", None, None, b"\4\0", None]
+    assert found.column(part).to_pylist() == wanted
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S5: Avro refuses the null before it")
+def test_a_row_behind_null_structs_is_told_by_its_own_number() -> None:
+    structs = pyarrow.array([{"id": 1}, None, None, {"id": None}])
+    schema = StructType([StructField("s", StructType([StructField("id", LongType())]))])
+    given = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}'
+    options = {"value.format": "avro", "value.columns": "s.*", "avro.schema": given}
+    batch = pyarrow.RecordBatch.from_arrays([structs], names=["s"])
+    with pytest.raises(BadRow) as caught:
+        list(record_format(schema, options).batches(iter([batch])))
+    assert caught.value.index == 3
+
+
+@pytest.mark.parametrize("value_format", ["json", "avro"])
+def test_only_null_structs_are_only_nulls(value_format: str) -> None:
+    structs = pyarrow.array([None, None], pyarrow.struct([("id", pyarrow.int64())]))
+    schema = StructType([StructField("s", StructType([StructField("id", LongType())]))])
+    options = {"value.format": value_format, "value.columns": "s.*"}
+    batch = pyarrow.RecordBatch.from_arrays([structs], names=["s"])
+    (found,) = record_format(schema, options).batches(iter([batch]))
+    assert found.column("value").to_pylist() == [None, None]
 
 
 def test_fields_that_are_no_structs_or_cannot_be_told_apart_are_refused() -> None:
