@@ -15,6 +15,7 @@ import pyarrow
 import pyarrow.compute
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from fastprod.spark.bad_row import BadRow
 from fastprod.spark.value_format import avro, json, protobuf, raw
 from fastprod.spark.value_format.column_types import FormatError
 from fastprod.spark.value_format.encoder import Encoder
@@ -46,10 +47,18 @@ class EncodedPart:
         if not self.is_struct:
             return self.encoder.encode(batch.select(list(self.columns)))
         structs = batch.column(self.columns[0])
-        cells = self.encoder.encode(pyarrow.RecordBatch.from_struct_array(structs))
         if not structs.null_count:
-            return cells
-        return pyarrow.compute.if_else(structs.is_valid(), cells, None)
+            return self.encoder.encode(pyarrow.RecordBatch.from_struct_array(structs))
+        # No format sees a null struct, which may have fields that are never null.
+        is_there = structs.is_valid()
+        present = pyarrow.RecordBatch.from_struct_array(structs.filter(is_there))
+        try:
+            cells = self.encoder.encode(present)
+        except BadRow as error:
+            rows = pyarrow.compute.indices_nonzero(is_there)
+            raise BadRow(rows[error.index].as_py(), str(error)) from error
+        nulls = pyarrow.nulls(len(structs), cells.type)
+        return pyarrow.compute.replace_with_mask(nulls, is_there, cells)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,6 @@ REQUIRED = pyarrow.struct(
 )
 
 
-@pytest.mark.xfail(strict=True, raises=BadRow, reason="S5: Avro has no null for the field")
 @pytest.mark.parametrize("part", ["value", "key"])
 def test_a_null_struct_is_a_null_though_its_fields_are_not_nullable(part: str) -> None:
     structs = pyarrow.array([None, {"id": 1}, None, None, {"id": 2}, None], REQUIRED)
@@ -135,7 +134,6 @@ def test_a_null_struct_is_a_null_though_its_fields_are_not_nullable(part: str) -
     assert found.column(part).to_pylist() == wanted
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S5: Avro refuses the null before it")
 def test_a_row_behind_null_structs_is_told_by_its_own_number() -> None:
     structs = pyarrow.array([{"id": 1}, None, None, {"id": None}])
     schema = StructType([StructField("s", StructType([StructField("id", LongType())]))])
