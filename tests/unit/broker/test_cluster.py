@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from broker_world import BrokerWorld
+import pytest
+
+from broker_world import BrokerWorld, batch_of
+from fastprod.broker import codes
 from fastprod.broker.cluster import NodeAddress, new_cluster_id
 from fastprod.broker.partition import NO_NODE
 
@@ -59,6 +62,60 @@ def test_a_leader_that_is_not_moved_comes_back_with_its_node() -> None:
         assert (found.leader, found.leader_epoch) == (NO_NODE, 1)
         assert cluster.node_up(NodeAddress(0, "127.0.0.1", 9000)) == [found]
         assert (found.leader, found.leader_epoch) == (0, 2)
+
+
+@pytest.mark.xfail(strict=True, reason="B2: dead nodes lead new topics")
+def test_a_new_topic_is_led_by_nodes_that_are_up() -> None:
+    """B2"""
+    with BrokerWorld(brokers=3) as world:
+        cluster, topics = world.state.cluster, world.state.topics
+        cluster.node_down(0, True)
+        topic = topics.create("t", 4, 2)
+        assert [each.leader for each in topic.partitions] == [1, 2, 1, 2]
+        assert all(each.isr == each.replicas for each in topic.partitions)
+        # As many as asked for: who is down comes last, and does not count.
+        wide = topics.create("u", 1, 3).partitions[0]
+        assert (wide.leader, wide.replicas, wide.isr) == (1, [1, 2, 0], [1, 2])
+        assigned = topics.create("v", assignment={0: [0, 2]}).partitions[0]
+        assert (assigned.leader, assigned.replicas, assigned.isr) == (2, [0, 2], [2])
+        cluster.node_up(NodeAddress(0, "127.0.0.1", 9000))
+        assert (wide.leader, wide.isr) == (1, [1, 2, 0])
+
+
+@pytest.mark.xfail(strict=True, reason="B2: dead nodes count as in sync")
+def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
+    """B2, D1.5"""
+    with BrokerWorld(brokers=3) as world:
+        for node_id in (1, 2):
+            world.state.cluster.node_down(node_id, True)
+        world.state.topics.create("t", 1, 3, {"min.insync.replicas": "2"})
+        assert world.produce(batch_of(b"a"), acks=-1).error_code == codes.NOT_ENOUGH_REPLICAS
+        assert world.produce(batch_of(b"a"), acks=1).error_code == codes.NONE
+        world.state.cluster.node_up(NodeAddress(2, "127.0.0.1", 9002))
+        assert world.produce(batch_of(b"a"), acks=-1).error_code == codes.NONE
+
+
+@pytest.mark.xfail(strict=True, reason="B2: dead nodes lead new topics")
+def test_a_topic_that_is_made_while_nobody_is_up_has_no_leader_yet() -> None:
+    """B2"""
+    with BrokerWorld(brokers=2) as world:
+        cluster = world.state.cluster
+        for node_id in (0, 1):
+            cluster.node_down(node_id, True)
+        found = world.state.topics.create("t", 1, 2).partitions[0]
+        assert found.leader == NO_NODE
+        assert cluster.node_up(NodeAddress(1, "127.0.0.1", 9001)) == [found]
+        assert (found.leader, found.isr) == (1, [1])
+
+
+@pytest.mark.xfail(strict=True, reason="B2: a dead node that was made leader is in sync")
+def test_a_leader_that_is_down_is_not_in_sync() -> None:
+    """B2"""
+    with BrokerWorld(brokers=2) as world:
+        found = world.state.topics.create("t", 1, 2).partitions[0]
+        world.state.cluster.node_down(1, True)
+        world.state.cluster.move_leader(found, 1)
+        assert (found.leader, found.isr) == (1, [0])
 
 
 def test_a_key_keeps_its_coordinator_and_keys_are_spread() -> None:

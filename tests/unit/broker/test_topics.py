@@ -102,6 +102,20 @@ def test_more_replicas_than_nodes_are_clamped_or_refused() -> None:
     assert refused.value.code == codes.INVALID_REPLICATION_FACTOR
 
 
+@pytest.mark.xfail(strict=True, reason="B4: min.insync.replicas stays above the replicas")
+@pytest.mark.parametrize("broker_wide", [False, True])
+def test_who_gets_fewer_replicas_needs_no_more_in_sync(broker_wide: bool) -> None:
+    """B4: else nobody could append with acks=all. What was not clamped stays as it is."""
+    number = {"min_insync_replicas": 4} if broker_wide else {}
+    config = None if broker_wide else {"min.insync.replicas": "4"}
+    topics = World(**number).topics
+    topic = topics.create("t", 1, 5, config)
+    assert topic.partitions[0].min_isr == 3
+    assert topic.config.text("min.insync.replicas") == "3"
+    assert topics.create("u", 1, 2, config).partitions[0].min_isr == 4
+    assert topics.create("v", 1, 5, {"min.insync.replicas": "2"}).partitions[0].min_isr == 2
+
+
 def test_an_assignment_says_who_leads() -> None:
     topic = World().topics.create("t", assignment={0: [2, 1], 1: [1]})
     assert [(each.leader, each.replicas) for each in topic.partitions] == [(2, [2, 1]), (1, [1])]

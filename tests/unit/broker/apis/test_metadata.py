@@ -112,6 +112,17 @@ def test_a_node_that_is_down_leaves_and_its_partitions_have_no_leader(world: Bro
     assert (second.error_code, second.leader_id, second.offline_replicas) == (0, 1, [])
 
 
+@pytest.mark.xfail(strict=True, reason="B2: a leader is told that is no broker")
+def test_a_leader_that_is_down_is_none(world: BrokerWorld) -> None:
+    """B2: a test may move a partition to a node that is down; clients cannot find it."""
+    partition = world.state.topics.partition("a", 0)
+    assert partition is not None
+    world.state.cluster.node_down(2, True)
+    world.state.cluster.move_leader(partition, 2)
+    told = world.ask("Metadata", 9, request("a")).topics[0].partitions[0]
+    assert (told.error_code, told.leader_id) == (codes.LEADER_NOT_AVAILABLE, -1)
+
+
 def test_operations_are_told_to_who_asks(world: BrokerWorld) -> None:
     asked = request("a", "b")
     unasked = world.ask("Metadata", 9, asked)
