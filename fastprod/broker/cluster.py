@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fastprod.broker.partition import NO_NODE, Partition
@@ -71,11 +71,13 @@ class Cluster:
             up = {**self._up, address.id: address}
             self._up = dict(sorted(up.items()))
             gained = []
+            live = self._set_live(address.id, True)
             for partition in self._partitions():
-                partition.expand_isr(address.id)
                 if partition.leader == NO_NODE and address.id in partition.replicas:
-                    partition.move_leader(address.id)
+                    partition.move_leader(address.id, live)
                     gained.append(partition)
+                else:
+                    partition.sync_isr(live)
             self._leaders_moved(gained)
             return gained
 
@@ -89,11 +91,14 @@ class Cluster:
         with self._lock:
             self._up = {id: each for id, each in self._up.items() if id != node_id}
             lost = []
+            live = self._set_live(node_id, False)
             for partition in self._partitions():
-                partition.shrink_isr(node_id)
                 if partition.leader == node_id:
-                    partition.move_leader(self._heir(partition) if move_leaders else NO_NODE)
+                    heir = self._heir(partition) if move_leaders else NO_NODE
+                    partition.move_leader(heir, live)
                     lost.append(partition)
+                else:
+                    partition.sync_isr(live)
             self._leaders_moved(lost)
             return lost
 
@@ -104,7 +109,7 @@ class Cluster:
             OSError: it cannot be written down; it is so until the end of this run.
         """
         with self._lock:
-            epoch = partition.move_leader(node_id)
+            epoch = partition.move_leader(node_id, self.topics.live)
             self._leaders_moved([partition])
             return epoch
 
@@ -112,6 +117,13 @@ class Cluster:
         """Write it down: no epoch that a client has seen may come again after a restart (C8.6)."""
         if partitions:
             self.topics.save()
+
+    def _set_live(self, node_id: int, lives: bool) -> Collection[int]:
+        """Have new topics count on the node, or not; topics that are there are the caller's."""
+        before = self.topics.live
+        live = [id for id in self.node_ids if (lives if id == node_id else id in before)]
+        self.topics.set_live(live)
+        return live
 
     def _partitions(self) -> list[Partition]:
         return [each for topic in self.topics.all() for each in topic.partitions]

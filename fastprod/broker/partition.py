@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from fastprod._core.log_validator import BatchInfo
@@ -25,8 +25,16 @@ class Partition:
         leader: id of the node that leads it; -1: none.
         leader_epoch: grows with each change of the leader and each restart (C8.6).
         replicas: nodes that are said to have a copy; the leader is one of them.
-        isr: those of them that are said to be in sync.
+        isr: those of them that live, in their order: with one log they have all of it at once.
         is_deleted: its topic is gone; nothing is appended any more.
+
+    Args:
+        topic: its topic's name.
+        index: its number in the topic.
+        log: its records.
+        replicas: nodes, the preferred leader first; one or more.
+        leader_epoch: the first.
+        live: nodes that live, of which the first replica leads; None: all do.
     """
 
     __slots__ = (
@@ -43,7 +51,13 @@ class Partition:
     )
 
     def __init__(
-        self, topic: str, index: int, log: Log, replicas: Sequence[int], leader_epoch: int = 0
+        self,
+        topic: str,
+        index: int,
+        log: Log,
+        replicas: Sequence[int],
+        leader_epoch: int = 0,
+        live: Collection[int] | None = None,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -53,6 +67,9 @@ class Partition:
         self.isr = list(replicas)
         self.min_isr = 1
         self.leader = replicas[0]
+        if live is not None:
+            self._sync_isr(live)
+            self.leader = self.isr[0] if self.isr[0] in live else NO_NODE
         self.leader_epoch = leader_epoch
         self.is_deleted = False
 
@@ -75,30 +92,32 @@ class Partition:
                 raise LookupError(f"{self.topic}-{self.index} was deleted")
             return self.log.append(batch, self.leader_epoch, info)
 
-    def move_leader(self, node_id: int) -> int:
+    def move_leader(self, node_id: int, live: Collection[int]) -> int:
         """Let another node lead it, or none (-1); returns the new leader epoch.
 
         All nodes share one log: a node that had no replica takes the old leader's place.
+
+        Args:
+            node_id: it may be one that does not live; it is not in sync then.
+            live: nodes that live.
         """
         with self.lock:
             if node_id != NO_NODE:
                 self.replicas = _with(self.replicas, node_id, self.leader)
-                self.isr = _with(self.isr, node_id, self.leader)
+            self._sync_isr(live)
             self.leader = node_id
             self.leader_epoch += 1
             return self.leader_epoch
 
-    def shrink_isr(self, node_id: int) -> None:
-        """A replica is out of sync; the last one stays (as with unclean elections off)."""
+    def sync_isr(self, live: Collection[int]) -> None:
+        """Nodes have come or gone; `live` are those that live now."""
         with self.lock:
-            if len(self.isr) > 1:
-                self.isr = [each for each in self.isr if each != node_id]
+            self._sync_isr(live)
 
-    def expand_isr(self, node_id: int) -> None:
-        """A replica is in sync again."""
-        with self.lock:
-            if node_id in self.replicas and node_id not in self.isr:
-                self.isr = [*self.isr, node_id]
+    def _sync_isr(self, live: Collection[int]) -> None:
+        in_sync = [each for each in self.replicas if each in live]
+        # The last one stays (as with unclean elections off).
+        self.isr = in_sync or self.isr[:1]
 
     def delete(self) -> None:
         """Take no more records, and let go of those it has."""

@@ -20,6 +20,7 @@ MAX_PARTITION_COUNT = 100_000
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Reserved names (E1): nobody creates or writes them."""
 
+_MIN_ISR = "min.insync.replicas"
 _MAX_NAME_LENGTH = 249
 _MOST_MESSAGE_LENGTH = 1000
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -132,6 +133,8 @@ class Topics:
     ) -> None:
         self._config = config
         self._node_ids = list(node_ids)
+        # Before they are up for the first time they are all taken to be on their way.
+        self._live = self._node_ids
         self._open_log = open_log
         self._on_change = on_change
         self._now_ns = now_ns
@@ -139,6 +142,16 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._partition_count = 0
         self._lock = threading.RLock()
+
+    @property
+    def live(self) -> Sequence[int]:
+        """Nodes that new topics count on, by id."""
+        return self._live
+
+    def set_live(self, node_ids: Sequence[int]) -> None:
+        """Have the leaders of topics that are made from now on be among these nodes."""
+        with self._lock:
+            self._live = list(node_ids)
 
     def get(self, name: str) -> Topic | None:
         """The topic called `name`, or None."""
@@ -185,14 +198,21 @@ class Topics:
             raise TopicError(codes.INVALID_TOPIC_EXCEPTION, reason)
         if name in self._by_name:
             raise TopicError(codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        is_clamped = False
         if assignment:
             replicas = self._checked_assignment(assignment, partition_count, replication_factor)
         else:
-            replicas = self._spread(partition_count, replication_factor)
+            count = self._checked_count(partition_count)
+            factor, is_clamped = self._checked_factor(replication_factor)
+            replicas = self._spread(count, factor)
         try:
-            return TopicConfig(self._config, config or {}), replicas
+            checked = TopicConfig(self._config, config or {})
         except InvalidConfigError as error:
             raise TopicError(codes.INVALID_CONFIG, str(error)) from None
+        if is_clamped and checked.number(_MIN_ISR) > factor:
+            # Else nobody could ever append with acks=all.
+            checked = TopicConfig(self._config, {**checked.overrides, _MIN_ISR: str(factor)})
+        return checked, replicas
 
     def create(
         self,
@@ -295,32 +315,44 @@ class Topics:
     def _add_partition(self, topic: Topic, saved: SavedPartition) -> Partition:
         index = len(topic.partitions)
         log = self._open_log(topic.name, index, topic.id, topic.config)
-        partition = Partition(topic.name, index, log, saved.replicas, saved.leader_epoch)
-        partition.min_isr = topic.config.number("min.insync.replicas")
+        partition = Partition(
+            topic.name, index, log, saved.replicas, saved.leader_epoch, self._live
+        )
+        partition.min_isr = topic.config.number(_MIN_ISR)
         topic.partitions.append(partition)
         return partition
 
-    def _spread(self, partition_count: int, replication_factor: int) -> list[list[int]]:
-        """Leaders round robin, each followed by the next nodes."""
+    def _spread(self, count: int, factor: int) -> list[list[int]]:
+        """Leaders round robin, each followed by the next nodes; nodes that are down come last."""
+        live = self._live
+        down = [each for each in self._node_ids if each not in live]
+        led_by = live or self._node_ids
+        return [
+            [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
+            for index in range(count)
+        ]
+
+    def _checked_count(self, partition_count: int) -> int:
         count = self._config.num_partitions if partition_count == -1 else partition_count
         if not 1 <= count <= MAX_PARTITION_COUNT:
             raise TopicError(
                 codes.INVALID_PARTITIONS,
                 f"{count:,} partitions; a topic has from 1 to {MAX_PARTITION_COUNT:,}",
             )
-        factor = replication_factor
+        return count
+
+    def _checked_factor(self, factor: int) -> tuple[int, bool]:
+        """How many replicas there will be, and whether more were asked for."""
         if factor == -1:
             factor = self._config.default_replication_factor
-        nodes = self._node_ids
-        if factor < 1 or (factor > len(nodes) and not self._config.clamp_replication):
+        node_count = len(self._node_ids)
+        is_clamped = factor > node_count
+        if factor < 1 or (is_clamped and not self._config.clamp_replication):
             raise TopicError(
                 codes.INVALID_REPLICATION_FACTOR,
-                f"replication factor {factor}; this cluster has {len(nodes)} node(s)",
+                f"replication factor {factor}; this cluster has {node_count} node(s)",
             )
-        factor = min(factor, len(nodes))
-        return [
-            [nodes[(index + step) % len(nodes)] for step in range(factor)] for index in range(count)
-        ]
+        return min(factor, node_count), is_clamped
 
     def _checked_assignment(
         self, assignment: Mapping[int, Sequence[int]], partition_count: int, factor: int
@@ -350,3 +382,9 @@ class Topics:
                     f"do not exist; there are {self._node_ids}",
                 )
         return [list(assignment[index]) for index in range(len(assignment))]
+
+
+def _rotated(nodes: Sequence[int], index: int) -> list[int]:
+    """`nodes` in turn, beginning with number `index`."""
+    start = index % len(nodes) if nodes else 0
+    return [*nodes[start:], *nodes[:start]]

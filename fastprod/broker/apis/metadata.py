@@ -152,8 +152,8 @@ class MetadataApi:
         )
 
     def _partition(self, partition: Partition) -> MetadataResponsePartition:
-        leader = partition.leader
         is_up = self._cluster.is_up
+        leader = partition.leader if is_up(partition.leader) else NO_NODE
         return MetadataResponsePartition(
             error_code=codes.NONE if leader != NO_NODE else codes.LEADER_NOT_AVAILABLE,
             partition_index=partition.index,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from broker_world import BrokerWorld, batch_of
 from fastprod.broker import codes
 from fastprod.broker.cluster import NodeAddress, new_cluster_id
@@ -64,7 +62,6 @@ def test_a_leader_that_is_not_moved_comes_back_with_its_node() -> None:
         assert (found.leader, found.leader_epoch) == (0, 2)
 
 
-@pytest.mark.xfail(strict=True, reason="B2: dead nodes lead new topics")
 def test_a_new_topic_is_led_by_nodes_that_are_up() -> None:
     """B2"""
     with BrokerWorld(brokers=3) as world:
@@ -82,7 +79,6 @@ def test_a_new_topic_is_led_by_nodes_that_are_up() -> None:
         assert (wide.leader, wide.isr) == (1, [1, 2, 0])
 
 
-@pytest.mark.xfail(strict=True, reason="B2: dead nodes count as in sync")
 def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
     """B2, D1.5"""
     with BrokerWorld(brokers=3) as world:
@@ -95,7 +91,6 @@ def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
         assert world.produce(batch_of(b"a"), acks=-1).error_code == codes.NONE
 
 
-@pytest.mark.xfail(strict=True, reason="B2: dead nodes lead new topics")
 def test_a_topic_that_is_made_while_nobody_is_up_has_no_leader_yet() -> None:
     """B2"""
     with BrokerWorld(brokers=2) as world:
@@ -108,7 +103,6 @@ def test_a_topic_that_is_made_while_nobody_is_up_has_no_leader_yet() -> None:
         assert (found.leader, found.isr) == (1, [1])
 
 
-@pytest.mark.xfail(strict=True, reason="B2: a dead node that was made leader is in sync")
 def test_a_leader_that_is_down_is_not_in_sync() -> None:
     """B2"""
     with BrokerWorld(brokers=2) as world:

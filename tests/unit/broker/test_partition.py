@@ -21,37 +21,37 @@ def test_a_batch_gets_the_leader_epoch_of_its_time() -> None:
     """C2.1"""
     led = partition(0, 1)
     led.append(bytearray(batch_of(b"a")))
-    assert led.move_leader(1) == 1
+    assert led.move_leader(1, [0, 1]) == 1
     led.append(bytearray(batch_of(b"b")))
     assert [each.partition_leader_epoch for each in led.log.batches()] == [0, 1]
 
 
 def test_a_node_without_a_replica_takes_the_old_leaders_place() -> None:
     led = partition(0, 1)
-    led.move_leader(5)
+    led.move_leader(5, [0, 1, 5])
     assert (led.leader, led.replicas, led.isr) == (5, [5, 1], [5, 1])
 
 
 def test_a_replica_that_leads_changes_no_replicas() -> None:
     led = partition(0, 1)
-    led.move_leader(1)
+    led.move_leader(1, [0, 1])
     assert (led.leader, led.replicas, led.isr) == (1, [0, 1], [0, 1])
 
 
 def test_nobody_may_lead() -> None:
     led = partition(0)
-    assert led.move_leader(NO_NODE) == 1
+    assert led.move_leader(NO_NODE, [0]) == 1
     assert (led.leader, led.replicas) == (NO_NODE, [0])
 
 
-def test_the_last_replica_in_sync_stays() -> None:
+def test_replicas_that_live_are_in_sync_and_the_last_one_stays() -> None:
     led = partition(0, 1)
-    led.shrink_isr(0)
-    led.shrink_isr(1)
+    led.sync_isr([1])
     assert led.isr == [1]
-    led.expand_isr(0)
-    led.expand_isr(7)
-    assert led.isr == [1, 0]
+    led.sync_isr([])
+    assert led.isr == [1]
+    led.sync_isr([1, 0, 7])
+    assert led.isr == [0, 1]
 
 
 def test_a_deleted_partition_takes_nothing() -> None:

@@ -177,7 +177,7 @@ def test_only_the_first_partition_with_data_may_exceed_the_limit(world: BrokerWo
     """C5.4, D2.4"""
     world.state.topics.create("u", 3, assignment=None)
     for partition in (1, 2):
-        world.state.topics.partition("u", partition).move_leader(0)  # type: ignore[union-attr]
+        world.state.topics.partition("u", partition).move_leader(0, [0, 1])  # type: ignore[union-attr]
         world.produce(batch_of(b"x" * 100), "u", partition)
     wanted = [FetchWant("u", each, 0, 1 << 20) for each in range(3)]
     found = read(world.state.replica_manager, *wanted, max_bytes=10)
@@ -204,7 +204,7 @@ def test_the_leader_epoch_a_client_believes_in_is_checked(
     """D2.1"""
     partition = world.state.topics.partition("t", 0)
     assert partition is not None
-    partition.move_leader(0)
+    partition.move_leader(0, [0, 1])
     manager = world.state.replica_manager
     asked = FetchWant("t", 0, 0, 100, epoch)
     assert read(manager, asked)[0].error == code

@@ -187,7 +187,7 @@ def test_a_fetch_ends_with_an_error_when_the_leader_moves(world: BrokerWorld) ->
     asked = park(world, (0, 0), leader_epoch=0)
     partition = world.state.topics.partition("t", 0)
     assert partition is not None
-    partition.move_leader(1)
+    partition.move_leader(1, [0, 1])
     world.state.purgatory.check_and_complete(partition)
     found = asked.wait().responses[0].partitions[0]
     assert found.error_code == codes.NOT_LEADER_OR_FOLLOWER

@@ -112,7 +112,6 @@ def test_a_node_that_is_down_leaves_and_its_partitions_have_no_leader(world: Bro
     assert (second.error_code, second.leader_id, second.offline_replicas) == (0, 1, [])
 
 
-@pytest.mark.xfail(strict=True, reason="B2: a leader is told that is no broker")
 def test_a_leader_that_is_down_is_none(world: BrokerWorld) -> None:
     """B2: a test may move a partition to a node that is down; clients cannot find it."""
     partition = world.state.topics.partition("a", 0)
