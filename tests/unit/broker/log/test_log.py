@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from typing_extensions import Buffer
 from fastprod._core.record_reader import read_batches
 from fastprod.broker.clock import FakeClock
 from fastprod.broker.log.log import AppendInfo, InvalidBatch, Log, LogError, OffsetOutOfRange
+from fastprod.broker.log.log_config import LogConfig
 from log_batches import CODECS, TIME, batch, contents, encoded, open_log, sequenced
 from oracle import record_batch as oracle
 
@@ -309,6 +313,88 @@ def test_records_are_deleted_up_to_an_offset(make: LogMaker) -> None:
     assert (log.size_bytes, log.log_end_offset) == (0, 21)
     assert log.offset_for_timestamp(0) is None
     assert log.offset_of_max_timestamp() is None
+
+
+class Meanwhile:
+    """Something else that happens before one line of a call into the log, as a thread may do it."""
+
+    def __init__(self, line: int, happens: Callable[[], object]) -> None:
+        self.left = line
+        self.happens = happens
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Meanwhile | None:
+        if "/broker/log/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                self.happens()
+        return self
+
+    def within(self, call: Callable[[], Any]) -> Any:
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            return call()
+        except OffsetOutOfRange:
+            return None
+        finally:
+            sys.settrace(before)
+
+
+def delete_some(log: Log) -> None:
+    log.delete_records(7)
+
+
+def drop_old(log: Log) -> None:
+    log.config = LogConfig(retention_bytes=2 * len(batch(2)))
+    assert log.run_retention_now() > 0
+
+
+def lose_the_tail(log: Log) -> None:
+    log.truncate_to(4)
+    for _ in range(3):
+        log.append(batch(value=b"later"), 1)
+
+
+GAP = pytest.mark.xfail(strict=True, reason="B10: the segments are not those that were checked")
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [pytest.param(delete_some, marks=GAP), pytest.param(drop_old, marks=GAP), lose_the_tail],
+)
+def test_a_read_gives_the_offset_that_was_asked_for_or_says_that_it_is_gone(
+    make: LogMaker, happens: Callable[[Log], None]
+) -> None:
+    """C5.2: whatever another thread does before any line of it; nothing where the end was lost."""
+    for line in itertools.count(1):
+        log = filled(make, retention_ms=-1)
+        meanwhile = Meanwhile(line, lambda log=log: happens(log))  # type: ignore[misc]
+        parts = meanwhile.within(lambda log=log: log.read(5, MIB, True))  # type: ignore[misc]
+        if parts is not None and (parts or happens is not lose_the_tail):
+            first = next(iter(read_batches(joined(parts))))
+            assert first.base_offset <= 5 < first.next_offset, line
+        log.delete()
+        if meanwhile.left > 0:
+            assert line > 10
+            break
+
+
+@pytest.mark.xfail(strict=True, reason="B10: the start is not that of the segments")
+def test_an_offset_by_timestamp_is_one_of_before_or_after(make: LogMaker) -> None:
+    """D3."""
+    for line in itertools.count(1):
+        log = filled(make, retention_ms=-1)
+        before = log.offset_for_timestamp(TIME)
+        meanwhile = Meanwhile(line, lambda log=log: delete_some(log))  # type: ignore[misc]
+        found = meanwhile.within(lambda log=log: log.offset_for_timestamp(TIME))  # type: ignore[misc]
+        assert found in (before, log.offset_for_timestamp(TIME)), line
+        log.delete()
+        if meanwhile.left > 0:
+            assert line > 10
+            break
 
 
 def test_silent_producers_are_forgotten(make: LogMaker) -> None:
