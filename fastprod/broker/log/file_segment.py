@@ -82,10 +82,14 @@ class FileSegment:
         self._config = config
         self._handle: FileHandle | None = None
         self._opening = threading.Lock()
-        self._positions = OffsetIndex(folder / file_name(base_offset, ".index"), base_offset)
-        self._times = TimeIndex(folder / file_name(base_offset, ".timeindex"), base_offset)
+        self._make_indexes()
         self._is_dirty = False
         self._reset()
+
+    def _make_indexes(self) -> None:
+        base = self.base_offset
+        self._positions = OffsetIndex(self._folder / file_name(base, ".index"), base)
+        self._times = TimeIndex(self._folder / file_name(base, ".timeindex"), base)
 
     def _reset(self) -> None:
         self.size_bytes = 0
@@ -122,8 +126,6 @@ class FileSegment:
         """
         self._handle = FileHandle(self.path, create=True)
         self._handle.truncate(0)
-        self._positions.clear()
-        self._times.clear()
         self._positions.save()
         self._times.save()
 
@@ -251,8 +253,7 @@ class FileSegment:
         first = next(self.batches_from(0, False, size), None)
         first_timestamp = first[0].max_timestamp if first else -1
         if not self._load_indexes(size, first_timestamp):
-            self._positions.clear()
-            self._times.clear()
+            self._make_indexes()
             found = self._walk(0, self.base_offset, size)
             self.finish()
             self._reopen_times(end_offset)
@@ -331,8 +332,8 @@ class FileSegment:
             The offset after the last batch, and whether something was cut off.
         """
         self._reset()
-        self._positions.clear()
-        self._times.clear()
+        # Readers look things up meanwhile: they keep the old ones.
+        self._make_indexes()
         size = self._open().size_bytes
         next_offset = self.base_offset
         for info, at in self.batches_from(0, True, size):

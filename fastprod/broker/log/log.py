@@ -26,7 +26,8 @@ from fastprod.broker.log.memory_segment import MemorySegment
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.retention import count_below, count_due, wait_ms
-from fastprod.broker.log.segment import Appended, Segment, read_segments
+from fastprod.broker.log.rolling import is_due
+from fastprod.broker.log.segment import Appended, Segment, find_timestamp, read_segments
 from fastprod.broker.log.validation import validate_produced
 
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
@@ -78,6 +79,7 @@ class Log:
     __slots__ = (
         "_clock",
         "_closed",
+        "_cuts",
         "_end_offset",
         "_epochs",
         "_failure",
@@ -117,6 +119,8 @@ class Log:
         self._end_offset = 0
         self._failure = ""
         self._closed = False
+        # How often records were taken away: who reads meanwhile reads again.
+        self._cuts = 0
         self.appended_bytes = 0
         self._on_append: Callable[[Log], None] | None = None
         self._files: LogFiles | None = None
@@ -206,8 +210,11 @@ class Log:
         config = self.config
         max_timestamp = now_ms if config.log_append_time else info.max_timestamp
         # Kafka rolls before it looks for duplicates, too (C6.4).
-        if not self.discard:
-            self._roll_if_due(info, max_timestamp, now_ms)
+        if not self.discard and (
+            not self._segments
+            or is_due(self._segments[-1], self._end_offset, info, max_timestamp, config, now_ms)
+        ):
+            self._roll(now_ms)
         producers = self._producers
         if info.producer_id >= 0 and producers is not None:
             repeated = producers.check(info, now_ms)
@@ -285,26 +292,6 @@ class Log:
         )
         raise LogError(KAFKA_STORAGE_ERROR, self._failure) from error
 
-    def _roll_if_due(self, info: BatchInfo, max_timestamp: int, now_ms: int) -> None:
-        if self._segments and not self._is_due(info, max_timestamp, now_ms):
-            return
-        self._roll(now_ms)
-
-    def _is_due(self, info: BatchInfo, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the batch begins a new segment (C4.4)."""
-        active = self._segments[-1]
-        if active.size_bytes == 0:
-            return False
-        if active.size_bytes + info.size_bytes > self.config.segment_bytes or active.is_full:
-            return True
-        if self._end_offset + info.last_offset_delta - active.base_offset > _INT32_MAX:
-            return True
-        if active.first_timestamp >= 0 and max_timestamp >= 0:
-            age_ms = max_timestamp - active.first_timestamp
-        else:
-            age_ms = now_ms - active.created_ms
-        return age_ms > self.config.segment_ms - active.jitter_ms
-
     def _roll(self, now_ms: int) -> None:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
         jitter_ms = random.randrange(jitter_ms) if jitter_ms else 0
@@ -344,22 +331,24 @@ class Log:
             OffsetOutOfRange: there is no such offset.
             LogError: the files cannot be read (56).
         """
-        end_offset = self._end_offset
-        start_offset = self._start_offset
-        if not start_offset <= offset <= end_offset:
-            raise OffsetOutOfRange(offset, start_offset, end_offset)
-        limit = end_offset if up_to is None else min(up_to, end_offset)
-        if offset >= limit:
-            return []
-        try:
-            return read_segments(self._segments, offset, max_bytes, at_least_one, limit)
-        except OSError as error:
-            raise self._unreadable(offset, error) from error
+        while True:
+            cuts = self._cuts
+            end_offset = self._end_offset
+            if not self._start_offset <= offset <= end_offset:
+                raise OffsetOutOfRange(offset, self._start_offset, end_offset)
+            limit = end_offset if up_to is None else min(up_to, end_offset)
+            if offset >= limit:
+                return []
+            try:
+                found = read_segments(self._segments, offset, max_bytes, at_least_one, limit)
+            except OSError as error:
+                if cuts == self._cuts:
+                    raise self._unreadable(error) from error
+                continue
+            if cuts == self._cuts:
+                return found
 
-    def _unreadable(self, offset: int, error: OSError) -> LogError:
-        """What a reader is told: its segment was perhaps deleted a moment ago."""
-        if offset < self._start_offset:
-            return OffsetOutOfRange(offset, self._start_offset, self._end_offset)
+    def _unreadable(self, error: OSError) -> LogError:
         what = f"the log of {self.topic}-{self.partition} cannot be read"
         return LogError(KAFKA_STORAGE_ERROR, f"{what}: {error}")
 
@@ -369,18 +358,17 @@ class Log:
         Raises:
             LogError: the files cannot be read (56).
         """
-        end_offset = self._end_offset
-        start_offset = self._start_offset
-        try:
-            for segment in self._segments:
-                if segment.max_timestamp < timestamp:
-                    continue
-                found = segment.find_timestamp(timestamp, start_offset)
-                if found is not None:
-                    return found if found[0] < end_offset else None
-        except OSError as error:
-            raise self._unreadable(start_offset, error) from error
-        return None
+        while True:
+            cuts = self._cuts
+            end_offset = self._end_offset
+            try:
+                found = find_timestamp(self._segments, timestamp, self._start_offset)
+            except OSError as error:
+                if cuts == self._cuts:
+                    raise self._unreadable(error) from error
+                continue
+            if cuts == self._cuts:
+                return found if found is not None and found[0] < end_offset else None
 
     def offset_of_max_timestamp(self) -> tuple[int, int] | None:
         """First record with the largest timestamp: (offset, timestamp), or None (D3, -3).
@@ -399,7 +387,7 @@ class Log:
                     if found is not None and (best is None or found[1] > best[1]):
                         best = found
             except OSError as error:
-                raise self._unreadable(self._start_offset, error) from error
+                raise self._unreadable(error) from error
         return best
 
     def delete_records(self, before: int) -> int:
@@ -419,6 +407,7 @@ class Log:
     def _advance_start(self, start_offset: int) -> None:
         """Let the log start there, and drop the segments that lie below as a whole."""
         self._start_offset = start_offset
+        self._cuts += 1
         count = count_below(self._segments, start_offset, self._end_offset)
         try:
             if self._files is not None:
@@ -486,13 +475,15 @@ class Log:
         kept = [segment for segment in self._segments if segment.base_offset < offset]
         gone = self._segments[len(kept) :]
         first_offset = self._segments[0].base_offset
-        # Nobody may read what is about to go.
+        # Nobody may read what is about to go, or has gone while it was read.
+        self._cuts += 1
         self._end_offset = max(offset, first_offset)
         self._segments = kept
         for segment in gone:
             segment.delete()
         self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
         self._start_offset = min(self._start_offset, self._end_offset)
+        self._cuts += 1
         self._epochs.truncate_to(self._end_offset)
         self._producers = None
         for segment in kept:

@@ -69,7 +69,7 @@ class _IndexFile:
         """Forget all entries; the file is written anew by the next `save`."""
         del self.firsts[:]
         del self._seconds[:]
-        self._saved_count = -1
+        self._saved_count = 0
 
     def save(self, sync: bool = False) -> None:
         """Append what the file has not yet.
@@ -81,9 +81,9 @@ class _IndexFile:
         if self._saved_count == count and not sync and count:
             return
         handle = FileHandle(self._path, create=True)
-        if self._saved_count <= 0:
+        start = self._saved_count
+        if start == 0:
             handle.truncate(0)
-        start = max(self._saved_count, 0)
         data = b"".join(
             self._entry.pack(self.firsts[i], self._seconds[i]) for i in range(start, count)
         )

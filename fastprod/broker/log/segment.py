@@ -133,3 +133,15 @@ def read_segments(
         parts += found
         max_bytes -= sum(memoryview(part).nbytes for part in found)
     return parts
+
+
+def find_timestamp(
+    segments: Sequence[Segment], timestamp: int, from_offset: int
+) -> tuple[int, int] | None:
+    """First record of segments in a row that is not older; see `Segment.find_timestamp`."""
+    for segment in segments:
+        if segment.max_timestamp >= timestamp:
+            found = segment.find_timestamp(timestamp, from_offset)
+            if found is not None:
+                return found
+    return None
