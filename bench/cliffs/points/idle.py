@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from bench.cliffs.light_server import LightOptions, light_server
@@ -16,41 +15,50 @@ _FLOOD = 1_000_000
 _SINGLES = 2_000
 _LINGER_MS = 600_000
 _VALUE = bytes(100)
+_BUSY = 0
 
 
-def _measure(side: Side, idle: int, lingers: bool) -> Figures:
+def _idle(side: Side, idle: int) -> Figures:
     with light_server(LightOptions(partitions={_TOPIC: idle + 1})) as server:
-        given = {"servers": server.bootstrap_servers, "idle": idle, "lingers": lingers}
+        given = {"servers": server.bootstrap_servers, "idle": [1, idle + 1, 1], "lingers": False}
         figures = side.run(__name__, given)
-        touched = 2 * idle if lingers else idle
-        server.check({_TOPIC: touched + 1 + _FLOOD + _SINGLES})
+        server.check({_TOPIC: idle + 1 + _FLOOD + _SINGLES})
+    return figures
+
+
+def _lingering(side: Side, idle: int) -> Figures:
+    # Those that linger are at another node: they would go along with the busy one's requests.
+    with light_server(LightOptions(2, {_TOPIC: 2 * idle})) as server:
+        given = {"servers": server.bootstrap_servers, "idle": [1, 2 * idle, 2], "lingers": True}
+        figures = side.run(__name__, given)
+        server.check({_TOPIC: 2 * idle + 1 + _FLOOD + _SINGLES})
     return figures
 
 
 def work(given: dict[str, Any]) -> Figures:
     """Touch the idle ones, then flood the busy one, then send it records one at a time."""
-    busy, lingers = given["idle"], given["lingers"]
+    lingers = given["lingers"]
     settings = {"linger_ms": _LINGER_MS, "delivery_timeout_ms": 2 * _LINGER_MS} if lingers else {}
     producer = KafkaProducer(
         bootstrap_servers=given["servers"], buffer_memory=512 << 20, **settings
     )
 
     def touch() -> None:
-        for index in range(busy):
+        for index in range(*given["idle"]):
             producer.send(_TOPIC, b"value", partition=index)
 
     touch()
-    producer.send(_TOPIC, _VALUE, partition=busy)
+    producer.send(_TOPIC, _VALUE, partition=_BUSY)
     producer.flush()
     if lingers:
         touch()
     with Stopwatch() as flood:
         for _ in range(_FLOOD):
-            future = producer.send(_TOPIC, _VALUE, partition=busy)
+            future = producer.send(_TOPIC, _VALUE, partition=_BUSY)
         last_offset = future.result().offset
     with Stopwatch() as singles:
         for _ in range(_SINGLES):
-            producer.send(_TOPIC, _VALUE, partition=busy).result()
+            producer.send(_TOPIC, _VALUE, partition=_BUSY).result()
     if last_offset != _FLOOD:
         raise WrongResult(f"the last offset is {last_offset}")
     producer.flush()
@@ -64,16 +72,22 @@ def work(given: dict[str, Any]) -> Figures:
 
 POINTS = [
     CliffPoint(
+        "idle.0",
+        "for comparison: the same busy partition alone; the client",
+        _idle,
+        0,
+    ),
+    CliffPoint(
         "idle.20000",
         "20,000 partitions that were sent to once, beside a busy one of their topic: a record of "
         f"the busy one, of {_FLOOD:,} in a row and of {_SINGLES:,} one at a time; the client",
-        functools.partial(_measure, lingers=False),
+        _idle,
         20_000,
     ),
     CliffPoint(
         "idle.20000.lingering",
-        "the same while each of the 20,000 has a batch that lingers; the client",
-        functools.partial(_measure, lingers=True),
+        "the same beside 20,000 of another node, each with a batch that lingers; the client",
+        _lingering,
         20_000,
     ),
 ]
