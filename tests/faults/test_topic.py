@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -16,13 +17,15 @@ from fastprod.errors import (
     UnknownTopicOrPartitionError,
 )
 from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
+from peer_fixtures import PeerClusterFactory, PeerFactory
 from quick_producer import WAIT_S, quick_producer
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29
+NO_LEADER = -1
+IDLE_MS = 60
 
 
 def send_later(producer: KafkaProducer, topic: str, partition: int | None = None) -> list[object]:
@@ -127,3 +130,35 @@ def test_records_for_a_topic_that_was_deleted_expire_and_the_error_says_so(peer:
         assert error.attempts > 1
         assert "UNKNOWN_TOPIC" in error.reason
         assert error.reason in str(error)
+
+
+@pytest.mark.xfail(strict=True, raises=DeliveryTimeoutError, reason="D2: nobody asks for it")
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_records_that_wait_longer_than_metadata_keeps_their_topic_are_delivered(
+    new_peer_cluster: PeerClusterFactory, is_listed: bool
+) -> None:
+    """H.3, D.5.1: idle topics leave the metadata, and these have no leader, or one that is down
+    and named all the while; each is asked for again as long as it has records."""
+    cluster = new_peer_cluster(2, {"a": 2, "b": 2, "c": 2})
+    with quick_producer(
+        cluster.node(1),
+        linger_ms=0,
+        metadata_max_age_ms=20,
+        delivery_timeout_ms=6_000,
+        request_timeout_ms=1_000,
+    ) as producer:
+        producer._metadata._max_idle_ms = IDLE_MS
+        if is_listed:
+            cluster.node(2).refuse_connections()
+            cluster.node(2).close_all()
+        for topic in "abc":
+            if not is_listed:
+                cluster.move_leader(topic, 1, NO_LEADER)
+        waiting = [producer.send(topic, b"waits", partition=1) for topic in "abc"]
+        idle_at_s = time.monotonic() + 2 * IDLE_MS / 1000
+        cluster.wait_until(lambda: time.monotonic() > idle_at_s, WAIT_S, "idle long enough")
+        before = len(cluster.requests(METADATA))
+        cluster.wait_for(METADATA, before + 3)
+        for topic in "abc":
+            cluster.move_leader(topic, 1, 1)
+        assert [future.result(WAIT_S).offset for future in waiting] == [0, 0, 0]
