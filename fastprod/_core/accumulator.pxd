@@ -66,6 +66,7 @@ cdef struct Topic:
     int32_t ratio_milli             # compression estimate times 1000 (E.7.5)
     int64_t load_at_ns              # I/O thread: when the load table was last made
     bint is_loaded                  # I/O thread: on the list of topics to look at
+    int64_t asked_turn              # I/O thread: its turn that last asked for the metadata
     int64_t record_total            # counters: I/O thread writes
     int64_t byte_total
     int64_t error_total

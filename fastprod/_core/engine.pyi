@@ -147,6 +147,19 @@ class Engine:
         Raises:
             MemoryError: there is none for so many partitions.
         """
+    def set_leaders(self, name: str, leaders: list[tuple[int, int, int, int]]) -> None:
+        """Hand over new leaders of some partitions; the others, and how many there are, stay.
+
+        Args:
+            name: the topic.
+            leaders: (partition, slot, leader epoch, node id), each but the first -1 if unknown.
+
+        Raises:
+            IndexError: `set_topic` told of no such partition.
+            MemoryError: there is none for so many.
+        """
+    def forget_leaders(self, name: str) -> None:
+        """Take every leader of a topic for unknown, if there is such a topic."""
 
     # Events from the I/O thread.
 

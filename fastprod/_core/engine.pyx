@@ -263,6 +263,38 @@ cdef class Engine:
             free(updates)
         accumulator_kick(&self.accumulator)
 
+    def forget_leaders(self, str name):
+        """Nobody asks for the topic's metadata any more: who leads it is unknown."""
+        cdef TopicRef ref = self.topics.get(name)
+        if ref is not None:
+            self.set_leaders(name, [(i, -1, -1, -1) for i in range(ref.topic.made_count)])
+
+    def set_leaders(self, str name, list leaders):
+        """`leaders`: (partition, slot, epoch, node id) of some of the topic's partitions."""
+        cdef Topic* topic = self.topic_ref(name).topic
+        cdef LeaderUpdate* updates
+        cdef Event* event = event_new(DO_LEADERS, -1, NULL, 0)
+        if event == NULL:
+            raise MemoryError(f"no memory for the leaders of topic {name!r}")
+        try:
+            event.data = <uint8_t*>malloc((len(leaders) + 1) * sizeof(LeaderUpdate))
+            if event.data == NULL:
+                raise MemoryError(f"no memory for the leaders of topic {name!r}")
+            updates = <LeaderUpdate*>event.data
+            for i, (partition, slot, epoch, node_id) in enumerate(leaders):
+                if not 0 <= partition < topic.made_count:
+                    raise IndexError(f"topic {name!r} has no partition {partition}")
+                updates[<size_t>i].partition = topic.partitions[<int32_t>partition]
+                updates[<size_t>i].slot = slot
+                updates[<size_t>i].epoch = epoch
+                updates[<size_t>i].node_id = node_id
+        except BaseException:
+            event_free(event)
+            raise
+        event.size = len(leaders) * sizeof(LeaderUpdate)
+        event_push(&self.io.commands, event)
+        accumulator_kick(&self.accumulator)
+
     cdef TopicRef topic_ref(self, str name):
         cdef TopicRef ref = self.topics.get(name)
         cdef bytes encoded

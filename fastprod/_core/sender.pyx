@@ -3,7 +3,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from fastprod._core.accumulator cimport Accumulator, NO_SLOT, Partition
+from fastprod._core.accumulator cimport Accumulator, NO_SLOT, Partition, Topic
 from fastprod._core.channel cimport CH_OPEN, CLOSE_LOCAL, Channel, channel_is_sending
 from fastprod._core.commands cimport obey_all
 from fastprod._core.completion cimport produce_answered, produce_failed, produce_lost
@@ -200,15 +200,22 @@ cdef void _serve_node(IoThread* io, Node* node) noexcept nogil:
 
 
 cdef void _serve_limbo(IoThread* io) noexcept nogil:
-    """Partitions without a leader: metadata is stale (D.5.1, H.2.6)."""
+    """Partitions without a leader: metadata is stale, or has forgotten them (D.5.1, H.2.6)."""
     cdef Event* event
+    cdef Topic* topic
+    cdef int32_t i
     relist(io, &io.limbo)
-    if io.limbo.active_count > 0 and not io.asked_metadata:
-        io.asked_metadata = True
-        event = event_new(ON_METADATA_WANTED, NO_SLOT, NULL, 0)
-        if event != NULL:
-            event.pointer = io.limbo.active[0].topic
-        event_push(&io.events, event)
+    if io.limbo.active_count == 0 or io.asked_metadata:
+        return
+    io.asked_metadata = True
+    for i in range(io.limbo.active_count):
+        topic = io.limbo.active[i].topic
+        if topic.asked_turn != io.counters.loops:
+            topic.asked_turn = io.counters.loops
+            event = event_new(ON_METADATA_WANTED, NO_SLOT, NULL, 0)
+            if event != NULL:
+                event.pointer = topic
+            event_push(&io.events, event)
 
 
 cdef void _check_time_outs(IoThread* io, Node* node) noexcept nogil:

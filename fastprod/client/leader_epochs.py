@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -43,10 +42,9 @@ class LeaderEpochs:
         """Note an epoch that is known to be newer."""
         self._by_topic.setdefault(topic, {})[partition] = leader_epoch
 
-    def retain(self, topics: Collection[str]) -> None:
-        """Forget every topic but these (H.4.5)."""
-        for topic in [topic for topic in self._by_topic if topic not in topics]:
-            del self._by_topic[topic]
+    def forget(self, topic: str) -> None:
+        """Forget a topic that is no longer followed (H.4.5)."""
+        self._by_topic.pop(topic, None)
 
     def accept(
         self, topic: TopicMetadata, known: Partitions, known_id: bytes | None, *, is_reliable: bool

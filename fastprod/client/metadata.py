@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.cluster import Cluster, ClusterUpdate, LeaderHint, Partitions
+from fastprod.client.followed_topics import FollowedTopics
 from fastprod.client.leader_epochs import LeaderEpochs
 from fastprod.client.refresh_schedule import RefreshSchedule
 from fastprod.errors import (
@@ -50,11 +51,13 @@ class MetadataChanges(NamedTuple):
         cluster: the new snapshot.
         changed_topics: topics that are new, or whose partitions or id changed.
         removed_topics: topics that were known and are no longer.
+        forgotten_topics: topics that were idle for too long, known or not: nobody asks for them.
     """
 
     cluster: Cluster
     changed_topics: frozenset[str]
     removed_topics: frozenset[str]
+    forgotten_topics: frozenset[str] = frozenset()
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -72,9 +75,10 @@ class _TopicError(NamedTuple):
 class _Findings:
     """What reading a response brought to light, beside the snapshot."""
 
-    __slots__ = ("has_news", "is_stale", "new_errors")
+    __slots__ = ("forgotten", "has_news", "is_stale", "new_errors")
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: frozenset[str]) -> None:
+        self.forgotten = forgotten
         self.has_news = False
         self.is_stale = False
         self.new_errors: dict[str, str] = {}
@@ -111,10 +115,9 @@ class Metadata:
         last_used_ms: Callable[[str], int | None] | None = None,
         wait: Wait = threading.Condition.wait,
     ) -> None:
-        self._max_idle_ms = max_idle_ms
+        self._followed = FollowedTopics(max_idle_ms, last_used_ms)
         self._clock_ms = clock_ms
         self._wake = wake
-        self._last_used_ms = last_used_ms
         self._wait = wait
         self._changed = threading.Condition()
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
@@ -124,8 +127,6 @@ class Metadata:
         self._told = self._cluster
         self._bootstrap_nodes: tuple[Node, ...] = ()
         self._update_version = 0
-        self._expiry_ms: dict[str, int] = {}
-        self._new_topics: dict[str, None] = {}
         self._topic_errors: dict[str, _TopicError] = {}
         self._fatal_error: KafkaError | None = None
         self._last_failure: BaseException | None = None
@@ -145,7 +146,7 @@ class Metadata:
     def topics(self) -> frozenset[str]:
         """The topics followed."""
         with self._changed:
-            return frozenset(self._expiry_ms)
+            return frozenset(self._followed)
 
     @property
     def is_closed(self) -> bool:
@@ -167,10 +168,7 @@ class Metadata:
     def add(self, topic: str, now_ms: int) -> None:
         """Follow a topic from now on, or keep following it: its idle time starts anew (H.3)."""
         with self._changed:
-            is_new = topic not in self._expiry_ms
-            self._expiry_ms[topic] = now_ms + self._max_idle_ms
-            if is_new:
-                self._new_topics[topic] = None
+            if self._followed.add(topic, now_ms):
                 self._schedule.request_new_topics()
 
     @property
@@ -190,7 +188,7 @@ class Metadata:
         Returns the current ``update_version``: a newer one has the answer.
         """
         with self._changed:
-            if topic in self._new_topics:
+            if self._followed.is_unanswered(topic):
                 self._schedule.request_new_topics()
             else:
                 self._schedule.request_full()
@@ -210,7 +208,7 @@ class Metadata:
         """The topics to ask for now: the new ones if nothing else is due, else all (H.2.2)."""
         with self._changed:
             is_partial = self._schedule.is_partial_enough(now_ms)
-            topics = self._new_topics if is_partial else self._expiry_ms
+            topics = self._followed.unanswered if is_partial else self._followed
             return MetadataRequestAndVersion(
                 tuple(topics), self._schedule.request_version, is_partial
             )
@@ -234,13 +232,13 @@ class Metadata:
         Raises:
             IllegalStateError: after ``close``.
         """
-        findings = _Findings()
         with self._changed:
             if self._is_closed:
                 raise IllegalStateError("metadata update after close")
+            findings = _Findings(self._followed.forget_idle(now_ms))
             self._update_version += 1
             older = self._told
-            self._cluster = self._merged(request, response, now_ms, findings)
+            self._cluster = self._merged(request, response, findings)
             self._schedule.succeeded(
                 now_ms,
                 request.request_version,
@@ -256,6 +254,7 @@ class Metadata:
                 self._cluster,
                 self._cluster.changed_topics(older),
                 older.topics - self._cluster.topics,
+                findings.forgotten,
             )
             self._changed.notify_all()
             if apply is not None:
@@ -458,50 +457,32 @@ class Metadata:
         error.__cause__ = cause
         return error
 
-    def _retain(self, topic: str, now_ms: int) -> bool:
-        """Whether the topic is still followed; forgets it if its idle time is over (H.3)."""
-        expiry_ms = self._expiry_ms.get(topic)
-        if expiry_ms is None:
-            return False
-        if topic in self._new_topics or expiry_ms > now_ms:
-            return True
-        used_ms = None if self._last_used_ms is None else self._last_used_ms(topic)
-        if used_ms is not None and used_ms + self._max_idle_ms > now_ms:
-            self._expiry_ms[topic] = used_ms + self._max_idle_ms
-            return True
-        del self._expiry_ms[topic]
-        return False
-
     def _merged(
         self,
         request: MetadataRequestAndVersion,
         response: MetadataResponse,
-        now_ms: int,
         findings: _Findings,
     ) -> Cluster:
-        """The snapshot after ``response``; notes topics' expiry, epochs and errors on the way."""
-        update = self._accepted(response, now_ms, findings)
+        """The snapshot after ``response``; notes topics' epochs and errors on the way."""
+        update = self._accepted(response, findings)
         named = {topic.name for topic in response.topics}
-        others = [topic for topic in self._expiry_ms if topic not in named]
-        keep = [topic for topic in others if self._retain(topic, now_ms)]
+        keep = [topic for topic in self._followed if topic not in named]
         for topic in named:
-            self._new_topics.pop(topic, None)
-        self._epochs.retain(self._expiry_ms)
-        for topic in [topic for topic in self._topic_errors if topic not in self._expiry_ms]:
-            del self._topic_errors[topic]
+            self._followed.answered(topic)
+        for topic in findings.forgotten:
+            self._epochs.forget(topic)
+            self._topic_errors.pop(topic, None)
         if request.is_partial:
             return self._cluster.with_updates(update, keep=keep)
         return Cluster(update)
 
-    def _accepted(
-        self, response: MetadataResponse, now_ms: int, findings: _Findings
-    ) -> ClusterUpdate:
+    def _accepted(self, response: MetadataResponse, findings: _Findings) -> ClusterUpdate:
         topics: dict[str, Partitions] = {}
         topic_ids: dict[str, bytes] = {}
         failed: dict[int, set[str]] = {}
         internal: set[str] = set()
         for topic in response.topics:
-            if not self._retain(topic.name, now_ms):
+            if topic.name not in self._followed:
                 continue
             if topic.is_internal:
                 internal.add(topic.name)

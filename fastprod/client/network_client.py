@@ -75,6 +75,7 @@ class EngineView(Protocol):
     def set_topic(
         self, name: str, topic_id: bytes, leaders: list[tuple[int, int, int]]
     ) -> None: ...
+    def forget_leaders(self, name: str) -> None: ...
     def next_event(self, timeout_s: float | None) -> tuple[object, ...] | None: ...
     def post(self, kind: int, a: int = 0) -> None: ...
     def flights(self, slot: int) -> int: ...
@@ -242,6 +243,8 @@ class NetworkClient:
             case EventKind.CONNECT_WANTED:
                 self._wanted.add(self._node_of[event.slot])
             case EventKind.METADATA_WANTED:
+                if event.topic is not None:  # it has records, even if it was forgotten (H.3)
+                    self._metadata.add(event.topic, self._clock_ms())
                 self._metadata.request_update()
             case EventKind.WARM:
                 self._wanted.add(event.a)
@@ -308,14 +311,10 @@ class NetworkClient:
         delay_ms = _LONGEST_SLEEP_MS
         for node_id in tuple(self._wanted):
             node = self._metadata.cluster.node(node_id)
+            if node is not None and self._states.can_connect(node_id, now_ms):
+                self._connect(node, now_ms)
             if node is None or not self._states.state(node_id).is_disconnected:
                 self._wanted.discard(node_id)
-            elif self._states.can_connect(node_id, now_ms):
-                self._wanted.discard(node_id)
-                self._connect(node, now_ms)
-                if self._states.state(node_id).is_disconnected:
-                    self._wanted.add(node_id)
-                    delay_ms = min(delay_ms, self._states.connection_delay_ms(node_id, now_ms))
             else:
                 delay_ms = min(delay_ms, self._states.connection_delay_ms(node_id, now_ms))
         return delay_ms
@@ -477,6 +476,8 @@ class NetworkClient:
         """Before a waiting caller wakes, the engine knows what it waited for."""
         for topic in changes.changed_topics:
             self._apply_topic(topic)
+        for topic in changes.forgotten_topics:  # if one has records still, it is asked for again
+            self._engine.forget_leaders(topic)
         self._engine.metadata_seen()
         self._listener.topics_changed(changes.changed_topics, changes.removed_topics)
 

@@ -132,7 +132,6 @@ def test_records_for_a_topic_that_was_deleted_expire_and_the_error_says_so(peer:
         assert error.reason in str(error)
 
 
-@pytest.mark.xfail(strict=True, raises=DeliveryTimeoutError, reason="D2: nobody asks for it")
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_records_that_wait_longer_than_metadata_keeps_their_topic_are_delivered(
     new_peer_cluster: PeerClusterFactory, is_listed: bool
@@ -147,7 +146,7 @@ def test_records_that_wait_longer_than_metadata_keeps_their_topic_are_delivered(
         delivery_timeout_ms=6_000,
         request_timeout_ms=1_000,
     ) as producer:
-        producer._metadata._max_idle_ms = IDLE_MS
+        producer._metadata._followed.max_idle_ms = IDLE_MS
         if is_listed:
             cluster.node(2).refuse_connections()
             cluster.node(2).close_all()

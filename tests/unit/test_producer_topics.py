@@ -49,7 +49,7 @@ def test_an_idle_topic_leaves_metadata_and_the_next_record_brings_it_back(peer: 
     """L 87 testMetadataTopicExpiry, A.4.2, H.3."""
     with quick_producer(peer, metadata_max_age_ms=20) as producer:
         metadata = producer._metadata
-        metadata._max_idle_ms = IDLE_MS
+        metadata._followed.max_idle_ms = IDLE_MS
         for number in range(3):
             assert producer.send("t", b"v", partition=0).result(WAIT_S).offset == number
             peer.wait_until(lambda: not metadata.topics, WAIT_S, "the topic dropped")
@@ -87,7 +87,7 @@ def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
         metadata_recovery_rebootstrap_trigger_ms=20,
     ) as producer:
         metadata = producer._metadata
-        metadata._max_idle_ms = IDLE_MS
+        metadata._followed.max_idle_ms = IDLE_MS
         (found,) = producer.partitions_for("t")
         assert found.leader is None
         idle_at_s = time.monotonic() + IDLE_MS / 1000

@@ -42,6 +42,18 @@ def test_a_topic_is_one_object_and_has_as_many_partitions_as_it_was_told() -> No
     assert topic.partition_count == 5000
 
 
+def test_leaders_are_told_of_partitions_that_there_are() -> None:
+    made = engine()
+    made.set_topic("t", bytes(16), [(0, 1, 5), (1, 1, 6)])
+    made.set_leaders("t", [(1, 0, 2, 5)])
+    for partition in (-1, 2):
+        with pytest.raises(IndexError, match="'t'"):
+            made.set_leaders("t", [(0, 0, 2, 5), (partition, 0, 2, 5)])
+    made.forget_leaders("t")
+    made.forget_leaders("never mentioned")
+    assert made.topic("t").partition_count == 2
+
+
 def test_events_come_in_order_and_a_wait_for_one_has_a_bound() -> None:
     made = engine()
     assert made.next_event(0) is None

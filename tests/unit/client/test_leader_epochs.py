@@ -105,5 +105,6 @@ def test_topics_no_longer_followed_are_forgotten() -> None:
     epochs = LeaderEpochs()
     epochs.see("t", 0, 3)
     epochs.see("u", 0, 4)
-    epochs.retain({"u"})
+    epochs.forget("t")
+    epochs.forget("unknown")
     assert (epochs.last_seen("t", 0), epochs.last_seen("u", 0)) == (None, 4)

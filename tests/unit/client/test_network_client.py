@@ -240,6 +240,29 @@ def test_leaders_reach_the_engine_before_the_callers_are_woken() -> None:
     assert world.engine.take("metadata_seen") == [()]
 
 
+def test_a_topic_with_records_is_followed_again_and_one_that_is_forgotten_has_no_leaders() -> None:
+    """H.3, D.5.1: what the I/O thread still has of it then asks for it by name."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    assert world.engine.take("forget_leaders") == []
+    world.now_ms += 300_000
+    world.turn()
+    ((slot, *_),) = [command for command in world.engine.take("connect") if command[0]]
+    world.connect(slot)
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    assert world.engine.take("forget_leaders") == [("t",)]
+    assert world.metadata.topics == frozenset()
+    world.tell(EventKind.METADATA_WANTED, topic="t")
+    assert world.metadata.topics == {"t"}
+    world.turn()
+    world.answer_metadata({"t": [2]})
+    assert world.metadata.cluster.topics == {"t"}
+
+
 def test_a_node_with_data_is_connected_to_once_its_backoff_is_over() -> None:
     """F.2, G.4.2"""
     world = World(enable_idempotence=False)
