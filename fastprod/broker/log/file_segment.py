@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from fastprod._core.log_scan import (
 )
 from fastprod._core.log_validator import BatchInfo, inspect
 from fastprod.broker.log.file_handle import FileHandle
+from fastprod.broker.log.kept_file import KeptFile
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.offset_index import OffsetIndex, TimeIndex
 from fastprod.broker.log.segment import Appended
@@ -37,7 +37,7 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 class FileSegment:
-    """See `Segment`. The descriptor is opened by the first use.
+    """See `Segment`. The file is open while it is used (`KeptFile`).
 
     Args:
         folder: the partition's.
@@ -52,11 +52,11 @@ class FileSegment:
     __slots__ = (
         "_bytes_since_entry",
         "_config",
+        "_file",
         "_folder",
-        "_handle",
         "_is_dirty",
+        "_is_gone",
         "_largest_offset",
-        "_opening",
         "_positions",
         "_times",
         "base_offset",
@@ -80,10 +80,10 @@ class FileSegment:
         self.jitter_ms = jitter_ms
         self._folder = folder
         self._config = config
-        self._handle: FileHandle | None = None
-        self._opening = threading.Lock()
+        self._file = KeptFile(folder / file_name(base_offset, ".log"))
         self._make_indexes()
         self._is_dirty = False
+        self._is_gone = False
         self._reset()
 
     def _make_indexes(self) -> None:
@@ -99,24 +99,10 @@ class FileSegment:
         self._bytes_since_entry = 0
 
     @property
-    def path(self) -> Path:
-        """The .log file."""
-        return self._folder / file_name(self.base_offset, ".log")
-
-    @property
     def is_full(self) -> bool:
         limit = self._config.segment_index_bytes
         # The last slot of the time index is for `finish` (C3.3).
         return self._positions.size_bytes + 8 > limit or self._times.size_bytes + 24 > limit
-
-    def _open(self) -> FileHandle:
-        handle = self._handle
-        if handle is None:
-            with self._opening:
-                if self._handle is None:
-                    self._handle = FileHandle(self.path)
-                handle = self._handle
-        return handle
 
     def create(self) -> None:
         """Make its files, empty.
@@ -124,23 +110,24 @@ class FileSegment:
         Raises:
             OSError: they cannot be made.
         """
-        self._handle = FileHandle(self.path, create=True)
-        self._handle.truncate(0)
+        self._file.open(create=True).truncate(0)
         self._positions.save()
         self._times.save()
 
-    def append(self, appended: Appended) -> None:
-        handle = self._open()
+    def append(self, appended: Appended, sync: bool = False) -> None:
+        handle = self._file.open()
         position = self.size_bytes
         size = memoryview(appended.batch).nbytes
         try:
             handle.write_at(appended.batch, position)
+            if sync:
+                handle.sync()
         except OSError:
             # What was written is above `size_bytes`: nobody reads it, and recovery cuts it.
             with contextlib.suppress(OSError):
                 handle.truncate(position)
             raise
-        self._is_dirty = True
+        self._is_dirty = self._is_dirty or not sync
         self._note(appended.last_offset, appended.max_timestamp, position, size)
 
     def _note(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
@@ -151,6 +138,7 @@ class FileSegment:
             self.max_timestamp = max_timestamp
             self._largest_offset = last_offset
         if self._bytes_since_entry > self._config.index_interval_bytes:
+            self._times.drop_after(self._positions.last_offset)
             self._positions.append(last_offset, position)
             self._times.append(self.max_timestamp, self._largest_offset)
             self._bytes_since_entry = 0
@@ -160,7 +148,7 @@ class FileSegment:
     def read(
         self, offset: int, max_bytes: int, at_least_one: bool, up_to: int
     ) -> list[Buffer] | None:
-        handle = self._open()
+        handle = self._file.open()
         size = self.size_bytes
         position = self._position_of(handle, offset, size)
         if position is None:
@@ -190,7 +178,7 @@ class FileSegment:
 
     def _blocks(self, position: int) -> Iterator[bytes]:
         """Whole batches from `position` on."""
-        handle = self._open()
+        handle = self._file.open()
         size = self.size_bytes
         while position < size:
             data = handle.read_at(min(_SCAN_BYTES, size - position), position)
@@ -230,13 +218,18 @@ class FileSegment:
             # First: what is appended while it syncs is for the next time.
             self._is_dirty = False
             try:
-                self._open().sync()
+                self._file.open().sync()
             except OSError:
+                if self._is_gone:
+                    return
                 self._is_dirty = True
                 raise
 
     def finish(self, sync: bool = False) -> None:
-        self._times.append(self.max_timestamp, self._largest_offset)
+        if self._times.last != (self.max_timestamp, self._largest_offset):
+            # One entry for the end: there may be one of an earlier end.
+            self._times.drop_after(self._positions.last_offset)
+            self._times.append(self.max_timestamp, self._largest_offset)
         self._positions.save(sync)
         self._times.save(sync)
 
@@ -249,27 +242,20 @@ class FileSegment:
         Returns:
             The offset after the last batch; None: the log's end is not sound, `recover` it.
         """
-        size = self._open().size_bytes
+        size = self._file.open().size_bytes
         first = next(self.batches_from(0, False, size), None)
         first_timestamp = first[0].max_timestamp if first else -1
         if not self._load_indexes(size, first_timestamp):
             self._make_indexes()
             found = self._walk(0, self.base_offset, size)
             self.finish()
-            self._reopen_times(end_offset)
             return found
         self.first_timestamp = first_timestamp
-        self._reopen_times(end_offset)
         self.max_timestamp, self._largest_offset = self._times.last
         if end_offset is not None:
             self.size_bytes = size
             return end_offset
         return self._walk(max(self._positions.last_position, 0), self.base_offset, size)
-
-    def _reopen_times(self, end_offset: int | None) -> None:
-        """Take back what `finish` added to the last segment's: it comes again, or others do."""
-        if end_offset is None:
-            self._times.drop_after(self._positions.last_offset)
 
     def _load_indexes(self, size: int, first_timestamp: int) -> bool:
         positions, times = self._positions, self._times
@@ -311,14 +297,14 @@ class FileSegment:
         size = self.size_bytes if size is None else size
         if position >= size:
             return
-        with mmap.mmap(self._open().fd, size, access=mmap.ACCESS_READ) as log:
+        with mmap.mmap(self._file.open().fd, size, access=mmap.ACCESS_READ) as log:
             while (info := inspect(log, position, check_crc)) is not None:
                 yield info, position
                 position += info.size_bytes
 
     def batches_at(self, offset: int) -> Iterator[BatchInfo]:
         """Headers of the batches from the one that reaches `offset` on."""
-        position = self._position_of(self._open(), offset, self.size_bytes)
+        position = self._position_of(self._file.open(), offset, self.size_bytes)
         if position is not None:
             for info, _ in self.batches_from(position):
                 yield info
@@ -334,7 +320,7 @@ class FileSegment:
         self._reset()
         # Readers look things up meanwhile: they keep the old ones.
         self._make_indexes()
-        size = self._open().size_bytes
+        size = self._file.open().size_bytes
         next_offset = self.base_offset
         for info, at in self.batches_from(0, True, size):
             if not self._follows(info, next_offset):
@@ -343,23 +329,25 @@ class FileSegment:
             next_offset = info.last_offset + 1
         is_cut = self.size_bytes < size
         if is_cut:
-            self._open().truncate(self.size_bytes)
+            self._file.open().truncate(self.size_bytes)
         self._is_dirty = True
         self._positions.save()
         self._times.save()
         return next_offset, is_cut
 
     def truncate_to(self, offset: int) -> int:
-        position = self._position_of(self._open(), offset, self.size_bytes)
+        position = self._position_of(self._file.open(), offset, self.size_bytes)
         if position is not None:
-            self._open().truncate(position)
+            self._file.open().truncate(position)
         return self.recover()[0]
 
     def close(self) -> None:
-        self._handle = None
+        self._file.close()
 
     def delete(self) -> None:
+        # First: who is about to sync it need not be sorry.
+        self._is_gone = True
         # Readers that found the segment keep its descriptor.
-        self.path.unlink(missing_ok=True)
+        self._file.path.unlink(missing_ok=True)
         self._positions.delete()
         self._times.delete()

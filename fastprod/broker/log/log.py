@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from fastprod.broker.log.validation import validate_produced
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
 
 _INT32_MAX = 2**31 - 1
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _READ_BYTES = 1024 * 1024
 
 
@@ -167,6 +169,11 @@ class Log:
         return self._closed
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it takes no more, because its files could not be written."""
+        return bool(self._failure)
+
+    @property
     def latest_epoch(self) -> int:
         """Newest leader epoch that wrote here; -1: none."""
         return self._epochs.latest
@@ -267,30 +274,35 @@ class Log:
             )
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
-        self._epochs.assign(epoch, start_offset)
+        epochs = LeaderEpochs(self._epochs.entries)
+        epochs.assign(epoch, start_offset)
         if self._files is not None:
             try:
-                self._files.save_epochs(self._epochs, self.config)
+                self._files.save_epochs(epochs, self.config)
             except OSError as error:
                 self._fail("write the leader epochs of", error)
+        self._epochs = epochs
 
     def _write(self, appended: Appended) -> None:
         try:
+            sync = False
             if self._files is not None:
                 self._files.soil()
-            self._segments[-1].append(appended)
-            if self._files is not None and self._files.is_sync_due(self.config):
-                self._segments[-1].flush()
+                sync = self._files.is_sync_due(self.config)
+            self._segments[-1].append(appended, sync)
         except OSError as error:
             self._fail("append to", error)
 
-    def _fail(self, what: str, error: OSError) -> NoReturn:
-        """Take no more: what the files hold is not known any longer."""
-        self._failure = (
-            f"cannot {what} the log of {self.topic}-{self.partition}: {error}; the partition "
-            f"takes no more records until the broker is started again"
-        )
-        raise LogError(KAFKA_STORAGE_ERROR, self._failure) from error
+    def _fail(self, what: str, error: OSError, is_half_done: bool = False) -> NoReturn:
+        """Take no more: what the files hold is not known any longer.
+
+        Without descriptors nothing was done, and it can be tried again, unless `is_half_done`.
+        """
+        text = f"cannot {what} the log of {self.topic}-{self.partition}: {error}"
+        if is_half_done or error.errno not in _NO_DESCRIPTOR:
+            text += "; the partition takes no more records until the broker is started again"
+            self._failure = text
+        raise LogError(KAFKA_STORAGE_ERROR, text) from error
 
     def _roll(self, now_ms: int) -> None:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -406,8 +418,6 @@ class Log:
 
     def _advance_start(self, start_offset: int) -> None:
         """Let the log start there, and drop the segments that lie below as a whole."""
-        self._start_offset = start_offset
-        self._cuts += 1
         count = count_below(self._segments, start_offset, self._end_offset)
         try:
             if self._files is not None:
@@ -417,6 +427,8 @@ class Log:
                     self._files.save_producers(self._end_offset, self._states(), self.config)
                 # First: whoever finds the segments after a crash must know that they are gone.
                 self._files.save_offsets(start_offset, self.config)
+            self._start_offset = start_offset
+            self._cuts += 1
             self._drop(count)
         except OSError as error:
             self._fail("delete records of", error)
@@ -466,7 +478,7 @@ class Log:
                 try:
                     self._truncate(offset)
                 except OSError as error:
-                    self._fail("truncate", error)
+                    self._fail("truncate", error, is_half_done=True)
             return self._end_offset
 
     def _truncate(self, offset: int) -> None:

@@ -52,9 +52,14 @@ class LogFiles:
             self.folder.clear_clean()
             self._is_clean = False
 
-    def save_offsets(self, start_offset: int, config: LogConfig) -> None:
-        """Checkpoint the log's start and the recovery point."""
-        self.folder.write_offsets(start_offset, self._recovery_point, config.sync != "never")
+    def save_offsets(
+        self, start_offset: int, config: LogConfig, recovery_point: int | None = None
+    ) -> None:
+        """Checkpoint the log's start and the recovery point; None: it stays where it is."""
+        if recovery_point is None:
+            recovery_point = self._recovery_point
+        self.folder.write_offsets(start_offset, recovery_point, config.sync != "never")
+        self._recovery_point = recovery_point
 
     def save_epochs(self, epochs: LeaderEpochs, config: LogConfig) -> None:
         """Checkpoint the leader epochs."""
@@ -102,8 +107,7 @@ class LogFiles:
         self._synced_ns = self._clock.monotonic_ns()
         if self._recovery_point != end_offset:
             self.soil()
-            self._recovery_point = end_offset
-            self.save_offsets(start_offset, config)
+            self.save_offsets(start_offset, config, end_offset)
 
     def truncate(
         self, start_offset: int, end_offset: int, epochs: LeaderEpochs, config: LogConfig
@@ -112,8 +116,7 @@ class LogFiles:
         for offset in self.folder.offsets_of(".snapshot"):
             if offset > end_offset:
                 self.folder.remove_snapshot(offset)
-        self._recovery_point = min(self._recovery_point, end_offset)
-        self.save_offsets(start_offset, config)
+        self.save_offsets(start_offset, config, min(self._recovery_point, end_offset))
         self.save_epochs(epochs, config)
 
     def close(

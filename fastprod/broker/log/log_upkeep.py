@@ -139,9 +139,12 @@ class LogUpkeep:
             try:
                 wait_ms = job.do(log)
             except LogError as error:
-                if not log.is_closed:
-                    _log.warning("upkeep: %s", error)
-                continue
+                if log.is_closed:
+                    continue
+                _log.warning("upkeep: %s", error)
+                if log.has_failed:
+                    continue
+                wait_ms = job.delay_ms
             except Exception:
                 _log.exception("upkeep of %s-%d has failed", log.topic, log.partition)
                 continue

@@ -83,7 +83,7 @@ class MemorySegment:
     def is_full(self) -> bool:
         return False
 
-    def append(self, appended: Appended) -> None:
+    def append(self, appended: Appended, sync: bool = False) -> None:
         batch = appended.batch
         size = memoryview(batch).nbytes
         largest = max(self.max_timestamp, appended.max_timestamp)

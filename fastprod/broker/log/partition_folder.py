@@ -83,9 +83,13 @@ class PartitionFolder:
     def new_segment(
         self, base_offset: int, now_ms: int, config: LogConfig, jitter_ms: int
     ) -> FileSegment:
-        """Make the files of a segment."""
+        """Make the files of a segment: all of them or, with an exception, none."""
         segment = FileSegment(self.path, base_offset, now_ms, config, jitter_ms)
-        segment.create()
+        try:
+            segment.create()
+        except OSError:
+            segment.delete()
+            raise
         return segment
 
     def offsets_of(self, suffix: str) -> list[int]:

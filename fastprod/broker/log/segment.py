@@ -51,8 +51,11 @@ class Segment(Protocol):
     def is_full(self) -> bool:
         """Whether an index has no room for more."""
 
-    def append(self, appended: Appended) -> None:
+    def append(self, appended: Appended, sync: bool = False) -> None:
         """Write a batch behind the others; all of it or, with an exception, nothing.
+
+        Args:
+            sync: it survives a power cut when this returns.
 
         Raises:
             OSError: it cannot be written.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from fastprod.broker.clock import FakeClock
 from fastprod.broker.log.file_handle import FileHandle
+from fastprod.broker.log.file_segment import FileSegment
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_upkeep import LogUpkeep
 from log_batches import TIME, batch, open_log
@@ -129,6 +131,30 @@ def test_what_was_appended_last_is_synced_without_another_append(
     world.clock.advance(CHECK_MS - 2 * SYNC_MS)
     world.await_sleep(None)
     assert synced == []
+    world.close()
+
+
+def test_what_could_not_be_synced_is_tried_again_without_another_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3, C8.1: there were no descriptors for a while."""
+    world = UpkeepWorld(SYNC_MS)
+    log = world.log(tmp_path, retention_ms=-1)
+    calls: list[str] = []
+
+    def flush(self: FileSegment) -> None:
+        calls.append(self._file.path.name)
+        if len(calls) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(FileSegment, "flush", flush)
+    log.append(batch(), 0)
+    for turn in (1, 2):
+        world.await_sleep(turn * SYNC_MS)
+        world.clock.advance(SYNC_MS)
+    world.await_sleep(CHECK_MS)
+    assert len(calls) > 1
+    assert not log.has_failed
     world.close()
 
 
