@@ -99,7 +99,9 @@ class ProducerConfig:
         f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms.",
     )
     batch_size: int = _int32(262_144, "Bytes of a batch at most; 0 means one record (A.1.6).")
-    buffer_memory: int = _int64(33_554_432, "Bytes of records queued or in flight, at most.")
+    buffer_memory: int = _int64(
+        33_554_432, "Bytes of records queued, in flight or waiting for callbacks, at most."
+    )
     max_block_ms: int = _int64(60_000, "How long send() may wait for metadata and memory.")
     max_request_size: int = _int32(1_048_576, "Bytes of one request, and of one record, at most.")
     max_receive_bytes: int = _int32(

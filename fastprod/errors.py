@@ -230,20 +230,40 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """No buffer became free within max_block_ms. The record was not queued."""
+    """No buffer became free within max_block_ms. The record was not queued.
+
+    Args:
+        waited_ms: how long, in ms; 0: at once, by `try_send` or in a delivery callback, for which
+            more than buffer_memory waits already.
+        total_bytes: buffer_memory.
+        waiters: other calls that wait.
+        callback_bytes: bytes of acknowledged records whose delivery callbacks have not run.
+    """
 
     waited_ms: float
     total_bytes: int
     waiters: int
+    callback_bytes: int
 
-    def __init__(self, *, waited_ms: float, total_bytes: int, waiters: int) -> None:
+    def __init__(
+        self, *, waited_ms: float, total_bytes: int, waiters: int, callback_bytes: int = 0
+    ) -> None:
+        held = f"all {total_bytes:,} bytes of buffer_memory hold unacknowledged records and"
+        slow, advice = "brokers", "send less"
+        if callback_bytes > 0:
+            held = (
+                f"of {total_bytes:,} bytes of buffer_memory {callback_bytes:,} bytes wait for "
+                f"callbacks, unacknowledged records hold the rest, and"
+            )
+            slow, advice = "delivery callbacks", "do less in them"
         super().__init__(
-            f"no buffer within {waited_ms:,.0f} ms: all {total_bytes:,} bytes of buffer_memory "
-            f"hold unacknowledged records and {waiters} other send() call(s) wait; the brokers "
-            f"are slower than the callers: raise buffer_memory or max_block_ms, or send less",
+            f"no buffer within {waited_ms:,.0f} ms: {held} {waiters} other send() call(s) "
+            f"wait; the {slow} are slower than the callers: raise buffer_memory or max_block_ms, "
+            f"or {advice}",
             waited_ms=waited_ms,
             total_bytes=total_bytes,
             waiters=waiters,
+            callback_bytes=callback_bytes,
         )
 
 

@@ -445,7 +445,7 @@ class KafkaProducer(BulkProducer):
         interceptors = self._interceptors
         if interceptors is not None:
             record = interceptors.on_send(record)
-            on_delivery = Acknowledgement(interceptors, on_delivery, record)
+            on_delivery = Acknowledgement(interceptors, on_delivery, record.headers)
         partition = record.partition
         try:
             self._require_open()

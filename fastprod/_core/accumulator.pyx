@@ -31,6 +31,7 @@ cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nog
     incomplete_init(&a.incomplete)
     a.incomplete.urge = _urge
     a.incomplete.urge_argument = a
+    a.incomplete.pool = &a.pool
     return pool_init(&a.pool, buffer_bytes)
 
 

@@ -37,9 +37,9 @@ cdef struct Waiter:
     # OWNER the caller. BORROWED by BufferPool.first_waiter..last_waiter while `queued`.
     # THREADS guarded by BufferPool.lock.
     fp_cond cond
-    size_t need_bytes       # capacity still missing
     size_t want_bytes       # capacity asked for
-    Slab* chain             # slabs gathered so far; owned
+    Slab* chain             # what it was given; owned
+    bint is_delivery        # the thread that runs the callbacks
     bint queued
     bint closed             # the pool closed while waiting
     Waiter* next
@@ -62,6 +62,7 @@ cdef struct BufferPool:
     Slab* free_big              # LIFO: the warmest first
     Slab* free_small
     size_t free_bytes
+    size_t callback_bytes       # of the free ones: counted as taken until callbacks have run
     Waiter* first_waiter
     Waiter* last_waiter
     bint closed
@@ -81,21 +82,30 @@ cdef FpStatus pool_take(
 cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil
 
 # As pool_take, but get in line instead of FP_EXHAUSTED: returns FP_BLOCKED and `waiter` is queued.
+# `is_delivery`: the caller runs the callbacks that others wait for. It goes before them, and past
+# pool_hold, until as much again as the pool has waits for it: then FP_EXHAUSTED.
 cdef FpStatus pool_queue(
-    BufferPool* pool, Waiter* waiter, size_t need_bytes, Slab** chain) noexcept nogil
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery,
+    Slab** chain) noexcept nogil
 
 # Wait in line until `deadline_ns`: FP_OK and the chain; FP_BLOCKED: not yet, still in line;
 # FP_CLOSED: out of line, nothing held.
 cdef FpStatus pool_wait(
     BufferPool* pool, Waiter* waiter, int64_t deadline_ns, Slab** chain) noexcept nogil
 
-# Leave the line (time-out, signal): what was gathered goes to the next in line.
+# Leave the line (time-out, signal): memory that is there goes to the next.
 # If the memory arrived meanwhile: FP_OK and the chain.
 cdef FpStatus pool_cancel(
     BufferPool* pool, Waiter* waiter, bint timed_out, Slab** chain) noexcept nogil
 
+# So many bytes, whose slabs go back, count as taken until their records' callbacks have run.
+cdef void pool_hold(BufferPool* pool, size_t size) noexcept nogil
+cdef void pool_let_go(BufferPool* pool, size_t size) noexcept nogil
+
 cdef void pool_close(BufferPool* pool) noexcept nogil
+# Bytes of slabs that nobody has, and how many of them wait for callbacks.
 cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil
+cdef size_t pool_callback_bytes(BufferPool* pool) noexcept nogil
 
 # A heap slab of at least `size` bytes (split children, overflow of a seal), or NULL.
 cdef Slab* slab_from_heap(BufferPool* pool, size_t size) noexcept nogil

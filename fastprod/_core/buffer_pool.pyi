@@ -32,8 +32,15 @@ class PoolForTest:
             ValueError: more than the pool has.
             OSError: the pool is closed, or was while waiting.
         """
-    def queue(self, need_bytes: int) -> tuple[int, None] | tuple[None, int]:
-        """Take a chain, or get in line without waiting: (chain, None) or (None, waiter)."""
+    def queue(
+        self, need_bytes: int, is_delivery: bool = False
+    ) -> tuple[int, None] | tuple[None, int] | tuple[None, None]:
+        """Take a chain, or get in line without waiting: (chain, None) or (None, waiter).
+
+        Args:
+            need_bytes: bytes of room.
+            is_delivery: as the thread that runs the callbacks; neither: too much waits for it.
+        """
     def look(self, waiter: int) -> int | None:
         """Return the waiter's chain, which ends the waiter; None: it is still in line.
 
@@ -44,6 +51,10 @@ class PoolForTest:
         """Leave the line; the chain if it had arrived already. Raises as `look`."""
     def give(self, handle: int, keep: bool = False) -> None:
         """Give a chain back; `keep` leaves the handle in place, to do wrong with it."""
+    def hold(self, size: int) -> None:
+        """Count so many bytes as taken: callbacks have still to run."""
+    def let_go(self, size: int) -> None:
+        """They have run."""
     def take_heap(self, size: int) -> int:
         """Make a chain of one slab outside the arena."""
     def spans(self, handle: int) -> list[tuple[int, int]]:
@@ -58,7 +69,11 @@ class PoolForTest:
     @property
     def total_bytes(self) -> int: ...
     @property
-    def free_bytes(self) -> int: ...
+    def free_bytes(self) -> int:
+        """Bytes of slabs that nobody has, those that wait for callbacks among them."""
+    @property
+    def callback_bytes(self) -> int:
+        """What `hold` has counted and `let_go` has not."""
     @property
     def heap_bytes(self) -> int:
         """Bytes now out in heap slabs."""

@@ -158,22 +158,21 @@ cdef Slab* _pop(BufferPool* pool, size_t need_bytes, bint prefer_big) noexcept n
     return slab
 
 
-cdef size_t _gather(
+cdef void _gather(
     BufferPool* pool, size_t need_bytes, bint prefer_big, Slab** chain
 ) noexcept nogil:
-    """Move slabs onto the tail of `chain` until `need_bytes` are there; returns what is missing."""
-    cdef Slab** tail = chain
+    """Make a chain with room for `need_bytes`. Requires: there are so many free."""
     cdef Slab* slab
-    while tail[0] != NULL:
-        tail = &tail[0].next
     while need_bytes > 0:
         slab = _pop(pool, need_bytes, prefer_big)
-        if slab == NULL:
-            return need_bytes
-        tail[0] = slab
-        tail = &slab.next
+        chain[0] = slab
+        chain = &slab.next
         need_bytes -= min(need_bytes, <size_t>slab.size)
-    return 0
+
+
+cdef inline bint _is_there(BufferPool* pool, size_t need_bytes, bint is_delivery) noexcept nogil:
+    """What waits for callbacks counts as taken, but not to the thread that runs them."""
+    return need_bytes + (0 if is_delivery else pool.callback_bytes) <= pool.free_bytes
 
 
 cdef FpStatus pool_take(
@@ -186,7 +185,7 @@ cdef FpStatus pool_take(
     if pool.closed:
         fp_mutex_unlock(&pool.lock)
         return FP_CLOSED
-    if pool.first_waiter != NULL or pool.free_bytes < need_bytes:
+    if pool.first_waiter != NULL or not _is_there(pool, need_bytes, False):
         fp_mutex_unlock(&pool.lock)
         return FP_EXHAUSTED
     _gather(pool, need_bytes, prefer_big, chain)
@@ -237,13 +236,13 @@ cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil:
 
 
 cdef void _serve(BufferPool* pool) noexcept nogil:
-    """Free memory goes to the first in line only, until it has enough (D.3.3)."""
+    """Free memory is kept for the first in line until there is enough for it (D.3.3)."""
     cdef Waiter* waiter
     while pool.first_waiter != NULL:
         waiter = pool.first_waiter
-        waiter.need_bytes = _gather(pool, waiter.need_bytes, False, &waiter.chain)
-        if waiter.need_bytes > 0:
+        if not _is_there(pool, waiter.want_bytes, waiter.is_delivery):
             return
+        _gather(pool, waiter.want_bytes, False, &waiter.chain)
         _leave(pool, waiter)
         fp_cond_signal(&waiter.cond)
 
@@ -265,31 +264,58 @@ cdef void _leave(BufferPool* pool, Waiter* waiter) noexcept nogil:
     fp_add_i32(&pool.waiting, -1)
 
 
-cdef FpStatus pool_queue(
-    BufferPool* pool, Waiter* waiter, size_t need_bytes, Slab** chain
-) noexcept nogil:
-    cdef FpStatus status = pool_take(pool, need_bytes, False, chain)
-    if status != FP_EXHAUSTED:
-        return status
-    memset(waiter, 0, sizeof(Waiter))
-    fp_cond_init(&waiter.cond)
-    waiter.need_bytes = need_bytes
-    waiter.want_bytes = need_bytes
-    fp_mutex_lock(&pool.lock)
-    if pool.closed:
-        fp_mutex_unlock(&pool.lock)
-        fp_cond_destroy(&waiter.cond)
-        return FP_CLOSED
+cdef void _enter(BufferPool* pool, Waiter* waiter) noexcept nogil:
+    """At the end of the line; who runs the callbacks that the line waits for: before it."""
     waiter.queued = True
-    if pool.last_waiter == NULL:
+    if pool.first_waiter == NULL:
+        pool.first_waiter = waiter
+        pool.last_waiter = waiter
+    elif waiter.is_delivery:
+        waiter.next = pool.first_waiter
         pool.first_waiter = waiter
     else:
         pool.last_waiter.next = waiter
-    pool.last_waiter = waiter
+        pool.last_waiter = waiter
     fp_add_i32(&pool.waiting, 1)
-    _serve(pool)    # memory may have come back since pool_take looked
+
+
+cdef FpStatus pool_queue(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery, Slab** chain
+) noexcept nogil:
+    cdef FpStatus status = FP_OK
+    chain[0] = NULL
+    if need_bytes > pool.total_bytes:
+        return FP_TOO_LARGE
+    fp_mutex_lock(&pool.lock)
+    if pool.closed:
+        status = FP_CLOSED
+    elif is_delivery and pool.callback_bytes + need_bytes > 2 * pool.total_bytes:
+        status = FP_EXHAUSTED       # it would wait for itself
+        pool.exhausted_total += 1
+    elif (is_delivery or pool.first_waiter == NULL) and _is_there(pool, need_bytes, is_delivery):
+        _gather(pool, need_bytes, False, chain)
+    else:
+        memset(waiter, 0, sizeof(Waiter))
+        fp_cond_init(&waiter.cond)
+        waiter.want_bytes = need_bytes
+        waiter.is_delivery = is_delivery
+        _enter(pool, waiter)
+        status = FP_BLOCKED
     fp_mutex_unlock(&pool.lock)
-    return FP_BLOCKED
+    return status
+
+
+cdef void pool_hold(BufferPool* pool, size_t size) noexcept nogil:
+    fp_mutex_lock(&pool.lock)
+    pool.callback_bytes += size
+    fp_mutex_unlock(&pool.lock)
+
+
+cdef void pool_let_go(BufferPool* pool, size_t size) noexcept nogil:
+    fp_mutex_lock(&pool.lock)
+    pool.callback_bytes -= size
+    _serve(pool)
+    fp_mutex_unlock(&pool.lock)
 
 
 cdef FpStatus _finish(Waiter* waiter, Slab** chain) noexcept nogil:
@@ -321,42 +347,29 @@ cdef FpStatus pool_wait(
 cdef FpStatus pool_cancel(
     BufferPool* pool, Waiter* waiter, bint timed_out, Slab** chain
 ) noexcept nogil:
-    cdef Slab* gathered
     fp_mutex_lock(&pool.lock)
     if not waiter.queued:
         fp_mutex_unlock(&pool.lock)
         return _finish(waiter, chain)
     _leave(pool, waiter)
-    gathered = waiter.chain
-    waiter.chain = NULL
     if timed_out:
         pool.exhausted_total += 1
-    if gathered == NULL:
-        _serve(pool)    # the next in line may need less than this one did
+    _serve(pool)    # the next in line may need less than this one did
     fp_mutex_unlock(&pool.lock)
     fp_cond_destroy(&waiter.cond)
-    pool_give(pool, gathered)
     return FP_EXHAUSTED
 
 
 cdef void pool_close(BufferPool* pool) noexcept nogil:
     cdef Waiter* waiter
-    cdef Slab* gathered = NULL
-    cdef Slab* slab
     fp_mutex_lock(&pool.lock)
     pool.closed = True
     while pool.first_waiter != NULL:
         waiter = pool.first_waiter
-        while waiter.chain != NULL:
-            slab = waiter.chain
-            waiter.chain = slab.next
-            slab.next = gathered
-            gathered = slab
         waiter.closed = True
         _leave(pool, waiter)
         fp_cond_signal(&waiter.cond)
     fp_mutex_unlock(&pool.lock)
-    pool_give(pool, gathered)
 
 
 cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil:
@@ -365,6 +378,14 @@ cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil:
     free_bytes = pool.free_bytes
     fp_mutex_unlock(&pool.lock)
     return free_bytes
+
+
+cdef size_t pool_callback_bytes(BufferPool* pool) noexcept nogil:
+    cdef size_t callback_bytes
+    fp_mutex_lock(&pool.lock)
+    callback_bytes = pool.callback_bytes
+    fp_mutex_unlock(&pool.lock)
+    return callback_bytes
 
 
 cdef Slab* slab_from_heap(BufferPool* pool, size_t size) noexcept nogil:
@@ -418,7 +439,7 @@ cdef class PoolForTest:
             status = pool_take(&self.pool, need_bytes, prefer_big, &chain)
         else:
             with nogil:
-                status = pool_queue(&self.pool, &waiter, need_bytes, &chain)
+                status = pool_queue(&self.pool, &waiter, need_bytes, False, &chain)
                 if status == FP_BLOCKED:
                     status = pool_wait(&self.pool, &waiter, deadline_ns, &chain)
                     if status == FP_BLOCKED:
@@ -428,10 +449,13 @@ cdef class PoolForTest:
         check(status)
         return self._keep(chain)
 
-    def queue(self, size_t need_bytes):
+    def queue(self, size_t need_bytes, bint is_delivery=False):
         cdef Slab* chain = NULL
         cdef _Line line = _Line()
-        cdef FpStatus status = pool_queue(&self.pool, &line.waiter, need_bytes, &chain)
+        cdef FpStatus status = pool_queue(
+            &self.pool, &line.waiter, need_bytes, is_delivery, &chain)
+        if status == FP_EXHAUSTED:
+            return None, None
         if status == FP_BLOCKED:
             self.next_handle += 1
             self.waiters[self.next_handle] = line
@@ -464,6 +488,12 @@ cdef class PoolForTest:
             del self.chains[handle]
         with nogil:
             pool_give(&self.pool, chain)
+
+    def hold(self, size_t size):
+        pool_hold(&self.pool, size)
+
+    def let_go(self, size_t size):
+        pool_let_go(&self.pool, size)
 
     def take_heap(self, size_t size):
         return self._keep(slab_from_heap(&self.pool, size))
@@ -507,6 +537,10 @@ cdef class PoolForTest:
     @property
     def free_bytes(self):
         return pool_free_bytes(&self.pool)
+
+    @property
+    def callback_bytes(self):
+        return pool_callback_bytes(&self.pool)
 
     @property
     def heap_bytes(self):

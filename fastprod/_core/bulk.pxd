@@ -20,6 +20,7 @@ cdef struct MemoryLine:
     # A caller's place in the pool's line, kept from one slice of waiting to the next.
     Waiter waiter
     bint is_waiting
+    bint is_delivery            # the caller is a callback of the same producer
     int64_t since_ns            # when the wait began
 
 
@@ -62,9 +63,9 @@ cdef class BulkFuture:
     cdef bint _has_failed(self)
     cdef int reserve(self, int64_t records) except -1
     # Append the chunk's records, waiting in line for memory. FP_OK: all are in; FP_BLOCKED: a slice
-    # of waiting is over, call again (signals had their turn) or give `line` up; FP_TOO_LARGE: the
-    # next one exceeds `max_record_bytes`, or has a partition below ANY_PARTITION; FP_CLOSED,
-    # FP_NOMEM. Nothing Python. Requires room for the rows and a lane.
+    # of waiting is over, call again (signals had their turn) or give `line` up; FP_EXHAUSTED: as
+    # pool_queue; FP_TOO_LARGE: the next one exceeds `max_record_bytes`, or has a partition below
+    # ANY_PARTITION; FP_CLOSED, FP_NOMEM. Nothing Python. Requires room for the rows and a lane.
     cdef FpStatus append_chunk(
         self, Accumulator* a, RecordChunk chunk, int64_t max_record_bytes,
         MemoryLine* line) noexcept nogil

@@ -128,7 +128,8 @@ cdef class BulkFuture:
             if status != FP_EXHAUSTED:
                 return status
             line.since_ns = fp_now_ns()
-            status = pool_queue(&a.pool, &line.waiter, need_bytes, &extra)
+            status = pool_queue(
+                &a.pool, &line.waiter, need_bytes, line.is_delivery, &extra)
             accumulator_kick(a)
             line.is_waiting = status == FP_BLOCKED
             if status != FP_OK and status != FP_BLOCKED:

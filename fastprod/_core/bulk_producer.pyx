@@ -12,12 +12,12 @@ from fastprod._core.bulk cimport BulkFuture, MemoryLine
 from fastprod._core.column_arguments cimport read_columns
 from fastprod._core.column_rows cimport NO_PARTITION, NO_TOPIC, ColumnRows
 from fastprod._core.delivery cimport fork_epoch
-from fastprod._core.future cimport RecordFuture
+from fastprod._core.future cimport RecordFuture, is_delivering
 from fastprod._core.producer_base cimport ProducerBase
 from fastprod._core.record_batch cimport record_upper_bound
 from fastprod._core.record_chunk cimport RecordChunk
 from fastprod._core.status cimport (
-    FP_BLOCKED, FP_CLOSED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus,
+    FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus,
 )
 from fastprod._core.sync cimport fp_now_ns, fp_wall_ms
 
@@ -111,6 +111,7 @@ cdef class BulkProducer(ProducerBase):
         rows.ignores_keys = self.ignores_keys
         chunk.refusals = self._find_topics(bulk, rows)
         line.is_waiting = False
+        line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
         try:
             while status != FP_OK:
                 with nogil:
@@ -225,6 +226,7 @@ cdef class BulkProducer(ProducerBase):
         cdef int64_t largest = min(self.max_record_bytes, self.buffer_bytes)
         cdef FpStatus status
         line.is_waiting = False
+        line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
         bulk.reserve(chunk.count)
         try:
             while chunk.appended < chunk.count:
@@ -249,6 +251,8 @@ cdef class BulkProducer(ProducerBase):
         if status == FP_BLOCKED:
             if fp_now_ns() - line.since_ns >= self.max_block_ns:
                 raise self._exhausted(self.max_block_ns)
+        elif status == FP_EXHAUSTED:
+            raise self._exhausted(0)
         elif status == FP_TOO_LARGE:
             self._refuse_next(bulk, chunk)
         elif status == FP_CLOSED:

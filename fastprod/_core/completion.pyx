@@ -27,7 +27,7 @@ from fastprod._core.producer_state cimport (
     flight_is_after, flight_remove, sequence_acked, sequence_can_retry, sequence_failed,
     sequence_settle, sequence_unresolved,
 )
-from fastprod._core.record_batch cimport ProducerBatch, batch_free
+from fastprod._core.record_batch cimport ProducerBatch, batch_free, batch_slab_bytes
 from fastprod._core.status cimport FP_OK, FP_PROTOCOL, FpStatus
 from fastprod._core.sync cimport fp_load_i32, fp_mutex_lock, fp_mutex_unlock, fp_store_i32
 
@@ -83,6 +83,7 @@ cdef void _finish(IoThread* io, ProducerBatch* batch) noexcept nogil:
     """The outcome is in the result: publish it."""
     flight_remove(_partition(batch), batch)
     batch.is_done = True
+    batch.result.held_bytes = batch_slab_bytes(batch)
     result_complete(batch.result)
 
 

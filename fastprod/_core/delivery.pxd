@@ -6,6 +6,7 @@ completion queue (contract A.3.13, D.10.4).
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from fastprod._core.buffer_pool cimport BufferPool
 from fastprod._core.status cimport FpStatus
 from fastprod._core.sync cimport WakeUp, fp_cond, fp_mutex
 
@@ -73,6 +74,7 @@ cdef struct Result:
     AttachedFuture* futures     # owned; futures with callbacks, in order of attachment
     uint32_t future_count
     uint32_t future_capacity
+    size_t held_bytes           # of the pool: its batch's, kept until the callbacks have run
     Result* next_ready          # completion queue
     Incomplete* incomplete      # the list it is on, or NULL
     Result* older
@@ -95,6 +97,7 @@ cdef struct Incomplete:
     Result* ready_tail
     bint closed
     int32_t has_ready           # atomic hint
+    BufferPool* pool            # borrowed, or NULL; `Result.held_bytes` are of it
     WakeUp urge                 # called when somebody starts to wait for a result not yet sent
     void* urge_argument
     int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
@@ -113,7 +116,8 @@ cdef void result_retain(Result* result) noexcept nogil
 cdef void result_release(Result* result) noexcept nogil
 
 # Publish the outcome that the caller has stored in the fields: wake waiters, or queue the
-# callbacks. Returns False if it was complete already. Drops nothing.
+# callbacks, for which the pool counts `held_bytes` as taken until they have run. Returns False if
+# it was complete already. Drops nothing.
 cdef bint result_complete(Result* result) noexcept nogil
 
 # The callbacks of a DELIVERING result have run: wake waiters, leave the list.

@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, realloc
 
 cimport cython
 
+from fastprod._core.buffer_pool cimport pool_hold, pool_let_go
 from fastprod._core.status cimport FP_OK, FP_TIMEDOUT, FpStatus
 from fastprod._core.sync cimport (
     fp_add_i32, fp_cond, fp_cond_broadcast, fp_cond_destroy, fp_cond_init, fp_cond_wait_until,
@@ -63,6 +64,7 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.ready_tail = NULL
     list.closed = False
     list.has_ready = 0
+    list.pool = NULL
     list.ready_fd = -1
     list.urge = NULL
     list.urge_argument = NULL
@@ -205,6 +207,8 @@ cdef bint result_complete(Result* result) noexcept nogil:
         return True
     fp_store_i32(&result.state, RESULT_DELIVERING)
     fp_mutex_unlock(&stripe.lock)
+    if list.pool != NULL:
+        pool_hold(list.pool, result.held_bytes)
     result_retain(result)
     result.next_ready = NULL
     fp_mutex_lock(&list.lock)
@@ -230,6 +234,8 @@ cdef void _signal_ready(Incomplete* list) noexcept nogil:
 
 cdef void result_delivered(Result* result) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
+    if result.incomplete.pool != NULL:
+        pool_let_go(result.incomplete.pool, result.held_bytes)
     fp_mutex_lock(&stripe.lock)
     fp_store_i32(&result.state, RESULT_DONE)
     _unlock_and_wake(stripe, result)

@@ -255,9 +255,9 @@ class Engine:
         """Requests in flight to one node."""
     def counters(self) -> dict[str, int]:
         """Return the engine's totals and gauges; the names are those of `Counters` in
-        io_thread.pxd, and buffer_total_bytes, buffer_available_bytes, waiting_threads,
-        buffer_wait_ns, buffer_exhausted, heap_bytes, io_wait_ns, polls, producer_id,
-        producer_epoch, connections."""
+        io_thread.pxd, and buffer_total_bytes, buffer_available_bytes, buffer_callback_bytes,
+        waiting_threads, buffer_wait_ns, buffer_exhausted, heap_bytes, io_wait_ns, polls,
+        producer_id, producer_epoch, connections."""
     def measure(
         self, starts_anew: bool
     ) -> tuple[

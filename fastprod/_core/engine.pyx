@@ -11,7 +11,7 @@ from fastprod._core.accumulator cimport (
     Accumulator, Topic, accumulator_close, accumulator_destroy, accumulator_init,
     accumulator_kick, accumulator_topic, topic_set_partition_count,
 )
-from fastprod._core.buffer_pool cimport pool_close, pool_free_bytes
+from fastprod._core.buffer_pool cimport pool_callback_bytes, pool_close, pool_free_bytes
 from fastprod._core.codecs cimport compressor_new
 from fastprod._core.counters cimport copy_histogram, take_maximum
 from fastprod._core.commands cimport LeaderUpdate
@@ -470,8 +470,12 @@ cdef class Engine:
         found = self.io.counters
         found = dict(found)
         found["buffer_total_bytes"] = self.accumulator.pool.total_bytes
-        found["buffer_available_bytes"] = (
-            0 if self.is_abandoned else pool_free_bytes(&self.accumulator.pool))
+        callback_bytes = available_bytes = 0
+        if not self.is_abandoned:
+            callback_bytes = pool_callback_bytes(&self.accumulator.pool)
+            available_bytes = max(0, pool_free_bytes(&self.accumulator.pool) - callback_bytes)
+        found["buffer_available_bytes"] = available_bytes
+        found["buffer_callback_bytes"] = callback_bytes
         found["waiting_threads"] = fp_load_i32(&self.accumulator.pool.waiting)
         found["buffer_wait_ns"] = fp_load_i64(&self.accumulator.pool.wait_ns_total)
         found["buffer_exhausted"] = self.accumulator.pool.exhausted_total

@@ -32,6 +32,8 @@ cdef enum CallKind:
 
 # Takes over one reference to `result`.
 cdef RecordFuture new_future(object topic, Result* result, uint32_t index)
+# Whether this thread runs callbacks of the results of `list` now.
+cdef bint is_delivering(Incomplete* list) except -1
 cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1
 # `start` is called once, before the first callback is attached to a result of `list`; None: never.
 cdef void set_starter(Incomplete* list, object start)

@@ -45,7 +45,7 @@ os.register_at_fork(after_in_child=_forget_parent)
 
 # What starts the drain of a completion queue, by the queue's address; gone once it was called.
 cdef dict _starters = {}
-# Threads that run callbacks now: to them the results they tell of are done.
+# Threads that run callbacks now, and of whose results; to them the results they tell of are done.
 cdef dict _delivering = {}
 
 
@@ -68,6 +68,10 @@ cdef int settled_state() except -1:
     """The state from which on a result is done to this thread. To one that runs callbacks, which
     must not wait for itself, those whose callbacks are being run are."""
     return RESULT_DELIVERING if PyThread_get_thread_ident() in _delivering else RESULT_DONE
+
+
+cdef bint is_delivering(Incomplete* list) except -1:
+    return _delivering.get(PyThread_get_thread_ident()) == <size_t>list
 
 
 cdef bint is_settled(Result* result) except -1:
@@ -339,13 +343,15 @@ cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1:
     if result == NULL:
         return 0
     thread = PyThread_get_thread_ident()
-    is_outer = thread not in _delivering
-    _delivering[thread] = True
+    outer = _delivering.get(thread)     # an engine that ends in another's callback
+    _delivering[thread] = <size_t>list
     try:
         return _deliver_all(result)
     finally:
-        if is_outer:
+        if outer is None:
             _delivering.pop(thread, None)
+        else:
+            _delivering[thread] = outer
 
 
 cdef int _deliver_all(Result* result) except -1:

@@ -34,6 +34,6 @@ cdef class ProducerBase:
     cdef void* _attach_callback(self, RecordFuture future, object on_delivery) except NULL
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,
                          object on_delivery)
-    cdef object _exhausted(self, int64_t budget_ns)
+    cdef object _exhausted(self, int64_t waited_ns)
     cdef int _wait_for_memory(self, size_t need_bytes, int64_t deadline_ns, int64_t budget_ns,
                               void** chain) except -1

@@ -69,7 +69,9 @@ class ProducerBase:
             KafkaError: the producer has failed for good, and why.
 
         Blocks: up to max_block_ms, for a new topic's metadata and for memory together; Ctrl-C
-        gets through.
+        gets through. Memory is what brokers have not acknowledged, and what delivery callbacks
+        have not been told. Inside one it is the former only, for nobody else would run them; once
+        buffer_memory waits twice over for callbacks, the future has failed already.
         Threads: any, concurrently; also inside `on_delivery`.
         Source: KafkaProducer.send; contract A.3.
         """
@@ -87,7 +89,7 @@ class ProducerBase:
 
         Where `send` would wait, the future has failed already: with MetadataTimeoutError for a
         topic that is not known yet (it is asked for, and `warmup` waits for it), with
-        BufferExhaustedError if buffer_memory is full.
+        BufferExhaustedError if buffer_memory is full, be it that callbacks are slow.
 
         Args, returns and raises as `send`.  Never blocks.  Threads: any.
         """

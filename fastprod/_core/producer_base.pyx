@@ -11,7 +11,7 @@ from fastprod._core.accumulator cimport (
     ANY_PARTITION, Appended, Topic, accumulator_append, accumulator_kick,
 )
 from fastprod._core.buffer_pool cimport (
-    BufferPool, Slab, Waiter, pool_cancel, pool_give, pool_queue, pool_wait,
+    BufferPool, Slab, Waiter, pool_callback_bytes, pool_cancel, pool_give, pool_queue, pool_wait,
 )
 from fastprod._core.byte_view cimport (
     LARGEST_PARTITION, LATEST_MS, View, view_release, view_take, whole_number,
@@ -19,7 +19,7 @@ from fastprod._core.byte_view cimport (
 from fastprod._core.delivery cimport fork_epoch
 from fastprod._core.engine cimport Engine, TopicRef
 from fastprod._core.future cimport (
-    CALL_BOTH, RecordFuture, failed_future, need_drain, new_future, set_starter,
+    CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
 from fastprod._core.headers cimport encode_headers
 from fastprod._core.murmur2 cimport murmur2
@@ -251,7 +251,8 @@ cdef class ProducerBase:
                         appended.need_bytes, deadline_ns, budget_ns, <void**>&extra):
                     return self._failed(
                         topic, partition if partition >= 0 else None,
-                        self._exhausted(budget_ns), on_delivery)
+                        self._exhausted(budget_ns if fp_now_ns() >= deadline_ns else 0),
+                        on_delivery)
         finally:
             if attached != NULL:
                 Py_DECREF(future)
@@ -277,23 +278,26 @@ cdef class ProducerBase:
                 self._too_large(topic, record_upper_bound(record)), on_delivery)
         raise MemoryError("no memory for a batch")
 
-    cdef object _exhausted(self, int64_t budget_ns):
+    cdef object _exhausted(self, int64_t waited_ns):
         return BufferExhaustedError(
-            waited_ms=budget_ns / MS, total_bytes=self.buffer_bytes,
-            waiters=fp_load_i32(&self.engine_.accumulator.pool.waiting))
+            waited_ms=waited_ns / MS, total_bytes=self.buffer_bytes,
+            waiters=fp_load_i32(&self.engine_.accumulator.pool.waiting),
+            callback_bytes=pool_callback_bytes(&self.engine_.accumulator.pool))
 
     cdef int _wait_for_memory(self, size_t need_bytes, int64_t deadline_ns, int64_t budget_ns,
                               void** chain) except -1:
-        """Wait in line for `need_bytes`. 1: *chain has them; 0: not in time (D.3.4)."""
+        """Wait in line for `need_bytes`. 1: *chain has them; 0: not in time (D.3.4), or this is a
+        callback, and what it has sent waits for itself."""
         cdef BufferPool* pool = &self.engine_.accumulator.pool
         cdef Waiter waiter
         cdef uint32_t epoch = fork_epoch()
         cdef FpStatus status
         cdef int64_t until_ns
-        if budget_ns <= 0:
+        cdef bint is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
+        if budget_ns <= 0 and not is_delivery:
             accumulator_kick(&self.engine_.accumulator)
             return 0
-        status = pool_queue(pool, &waiter, need_bytes, <Slab**>chain)
+        status = pool_queue(pool, &waiter, need_bytes, is_delivery, <Slab**>chain)
         accumulator_kick(&self.engine_.accumulator)
         try:
             while status == FP_BLOCKED:

@@ -91,6 +91,8 @@ cdef ProducerBatch* batch_new(
 cdef void batch_free(ProducerBatch* batch, BufferPool* pool) noexcept nogil
 cdef void batch_add_slabs(ProducerBatch* batch, Slab* chain) noexcept nogil
 cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil
+# Bytes of the pool that it has, whether written or not.
+cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil
 # Requires batch_room(batch) >= size.
 cdef void batch_append(
     ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body) noexcept nogil

@@ -98,6 +98,15 @@ cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil:
     return <uint32_t>(batch.wend - batch.wpos) + batch.spare_bytes
 
 
+cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil:
+    cdef size_t size = 0
+    cdef Slab* slab = batch.first
+    while slab != NULL:
+        size += slab.size
+        slab = slab.next
+    return size
+
+
 cdef void _write(ProducerBatch* batch, const uint8_t* data, size_t size) noexcept nogil:
     """Copy bytes behind the cursor, across slab borders."""
     cdef size_t space

@@ -264,7 +264,7 @@ cdef class SenderDoor:
         self.leave_line()
         cdef Slab* chain = NULL
         cdef FpStatus status = pool_queue(
-            &self.engine.accumulator.pool, &self.waiter, size_bytes, &chain)
+            &self.engine.accumulator.pool, &self.waiter, size_bytes, False, &chain)
         if status == FP_BLOCKED:
             return True
         check(status)
@@ -272,7 +272,7 @@ cdef class SenderDoor:
         return False
 
     def leave_line(self):
-        """Nobody waits any longer; what was gathered goes back."""
+        """Nobody waits any longer."""
         cdef Slab* chain = NULL
         if self.waiter.want_bytes > 0:
             if pool_cancel(

@@ -14,6 +14,8 @@ Ours beside Kafka's names:
   record-ack-rate, record-ack-total   records that were acknowledged.
   record-ack-time-*   of records: from the opening of their batch to its acknowledgement, retries
                       included.  The other latencies are of batches and requests.
+  buffer-callback-bytes   of buffer_memory: what acknowledged records hold whose callbacks have not
+                      all run; not available, as in Java.
 metrics_recording_level=DEBUG adds percentiles to the nodes, and batch-expired-total,
 epoch-bump-total, io-loop-total and heap-bytes.
 
@@ -93,6 +95,7 @@ _VALUES: Final = (
     ("waiting-threads", "waiting_threads"),
     ("buffer-total-bytes", "buffer_total_bytes"),
     ("buffer-available-bytes", "buffer_available_bytes"),
+    ("buffer-callback-bytes", "buffer_callback_bytes"),
     ("bufferpool-wait-time-ns-total", "buffer_wait_ns"),
     ("bufferpool-wait-time-total", "buffer_wait_ns"),
     ("connection-count", "connections"),

@@ -30,6 +30,7 @@ COUNTERS = [
     "expired",
     "buffer_total_bytes",
     "buffer_available_bytes",
+    "buffer_callback_bytes",
     "waiting_threads",
     "buffer_wait_ns",
     "buffer_exhausted",

@@ -26,7 +26,8 @@ NEEDS = st.sampled_from([0, 1, SMALL, SMALL + 1, BIG, BIG + 1, 3 * BIG]) | st.in
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Model: held chains by handle, and the line as (waiter, bytes wanted), oldest first."""
+    """Model: held chains by handle, the line as (waiter, bytes wanted, is_delivery) in its order,
+    and the bytes that wait for callbacks."""
 
     chains = Bundle("chains")
 
@@ -41,13 +42,18 @@ class PoolMachine(RuleBasedStateMachine):
         self.total = blocks * BIG + smalls * SMALL
         self.held: dict[int, list[tuple[int, int]]] = {}
         self.heap: dict[int, tuple[int, int]] = {}
-        self.line: list[tuple[int, int]] = []
+        self.line: list[tuple[int, int, bool]] = []
+        self.waits_for_callbacks: list[int] = []
         self.closed = False
 
     @property
     def available(self) -> int:
-        """Bytes nobody holds; those that a waiter gathers are still to be had."""
+        """Bytes nobody holds."""
         return self.total - sum(size for spans in self.held.values() for _, size in spans)
+
+    def is_there(self, need: int, is_delivery: bool) -> bool:
+        """What waits for callbacks counts as taken, but not to those who run them."""
+        return need + (0 if is_delivery else sum(self.waits_for_callbacks)) <= self.available
 
     def hold(self, handle: int, need: int) -> int:
         """Note a chain; it has room for `need`, and no slab more than that takes."""
@@ -61,12 +67,12 @@ class PoolMachine(RuleBasedStateMachine):
     def serve(self) -> list[int]:
         """The first in line get theirs as far as memory goes; the rest is still waiting."""
         served = []
-        while self.line and self.line[0][1] <= self.available:
-            waiter, need = self.line.pop(0)
+        while self.line and self.is_there(*self.line[0][1:]):
+            waiter, need, _ = self.line.pop(0)
             handle = self.pool.look(waiter)
             assert handle is not None, f"a waiter for {need} of {self.available} was not served"
             served.append(self.hold(handle, need))
-        for waiter, need in self.line:
+        for waiter, need, _ in self.line:
             assert self.pool.look(waiter) is None, f"a waiter for {need} overtook the line"
         return served
 
@@ -80,27 +86,31 @@ class PoolMachine(RuleBasedStateMachine):
             with pytest.raises(OSError):
                 self.pool.take(need, prefer_big)
             return multiple()
-        before = self.available
+        is_there = self.is_there(need, False)
         handle = self.pool.take(need, prefer_big)
-        if self.line or need > before:
+        if self.line or not is_there:
             assert handle is None
             return multiple()
         assert handle is not None
         return self.hold(handle, need)
 
     @precondition(lambda self: not self.closed)
-    @rule(target=chains, need=NEEDS)
-    def queue(self, need: int) -> object:
+    @rule(target=chains, need=NEEDS, is_delivery=st.booleans())
+    def queue(self, need: int, is_delivery: bool) -> object:
         if need > self.total:
             with pytest.raises(ValueError):
-                self.pool.queue(need)
+                self.pool.queue(need, is_delivery)
             return multiple()
-        before = self.available
-        handle, waiter = self.pool.queue(need)
-        if self.line or need > before:
+        is_there = self.is_there(need, is_delivery)
+        is_first = is_delivery or not self.line
+        handle, waiter = self.pool.queue(need, is_delivery)
+        if is_delivery and need + sum(self.waits_for_callbacks) > 2 * self.total:
+            assert handle is waiter is None
+            return multiple()
+        if not is_first or not is_there:
             assert handle is None
             assert waiter is not None
-            self.line.append((waiter, need))
+            self.line.insert(0 if is_delivery else len(self.line), (waiter, need, is_delivery))
             assert self.serve() == []
             return multiple()
         assert handle is not None
@@ -116,10 +126,26 @@ class PoolMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.line)
     @rule(target=chains, data=st.data(), timed_out=st.booleans())
     def cancel(self, data: st.DataObject, timed_out: bool) -> object:
-        waiter, _ = self.line.pop(data.draw(st.integers(0, len(self.line) - 1)))
+        waiter, _, _ = self.line.pop(data.draw(st.integers(0, len(self.line) - 1)))
         exhausted = self.pool.exhausted_total
         assert self.pool.cancel(waiter, timed_out) is None
         assert self.pool.exhausted_total == exhausted + timed_out
+        return multiple(*self.serve())
+
+    @rule(target=chains, handle=consumes(chains))
+    def give_and_hold(self, handle: int) -> object:
+        """A batch is acknowledged, and its callbacks have still to run."""
+        if handle in self.heap:
+            return self.give(handle)
+        size = sum(size for _, size in self.held[handle])
+        self.pool.hold(size)
+        self.waits_for_callbacks.append(size)
+        return self.give(handle)
+
+    @precondition(lambda self: self.waits_for_callbacks)
+    @rule(target=chains)
+    def callbacks_have_run(self) -> object:
+        self.pool.let_go(self.waits_for_callbacks.pop(0))
         return multiple(*self.serve())
 
     @rule(target=chains, size=st.integers(1, 100_000))
@@ -130,7 +156,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.heap[handle] = (address, length)
         return handle
 
-    @precondition(lambda self: not self.closed and not self.line)
+    @precondition(lambda self: not (self.closed or self.line or self.waits_for_callbacks))
     @rule()
     def every_whole_block_is_to_be_had(self) -> None:
         """Coalescing: a block of which nobody holds a part comes out whole."""
@@ -159,7 +185,7 @@ class PoolMachine(RuleBasedStateMachine):
             return
         self.closed = True
         self.pool.close()
-        for waiter, _ in self.line:
+        for waiter, _, _ in self.line:
             with pytest.raises(OSError):
                 self.pool.look(waiter)
         self.line = []
@@ -187,13 +213,17 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.pool.total_bytes == self.total
         assert self.pool.waiting == len(self.line)
         assert self.pool.heap_bytes == sum(size for _, size in self.heap.values())
-        # What the first in line has gathered is neither free nor held.
-        assert self.pool.free_bytes == (0 if self.line else self.available)
+        assert self.pool.free_bytes == self.available
+        assert self.pool.callback_bytes == sum(self.waits_for_callbacks)
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):
             return
-        for waiter, _ in reversed(self.line):
+        for size in self.waits_for_callbacks:
+            self.pool.let_go(size)
+            self.waits_for_callbacks = self.waits_for_callbacks[1:]
+            self.serve()
+        for waiter, _, _ in reversed(self.line):
             assert self.pool.cancel(waiter) is None
         for handle in [*self.held, *self.heap]:
             self.pool.give(handle)

@@ -40,7 +40,7 @@ def in_another_thread(function: Callable[..., Any], *args: Any) -> None:
 
 def acknowledgement(recorder: Recorder, callback: Callable[..., Any] | None) -> Acknowledgement:
     record = ProducerRecord("t", b"v", headers=[("h", b"1")])
-    return Acknowledgement(ProducerInterceptors([recorder], {}), callback, record)
+    return Acknowledgement(ProducerInterceptors([recorder], {}), callback, record.headers)
 
 
 @pytest.mark.parametrize("error", [None, ERROR])

@@ -136,6 +136,15 @@ def test_messages_carry_numbers_limit_and_advice() -> None:
         "records and 12 other send() call(s) wait; the brokers are slower than the callers: "
         "raise buffer_memory or max_block_ms, or send less"
     )
+    slow_callbacks = errors.BufferExhaustedError(
+        waited_ms=300, total_bytes=1_048_576, waiters=0, callback_bytes=1_040_000
+    )
+    assert str(slow_callbacks) == (
+        "no buffer within 300 ms: of 1,048,576 bytes of buffer_memory 1,040,000 bytes wait for "
+        "callbacks, unacknowledged records hold the rest, and 0 other send() call(s) wait; the "
+        "delivery callbacks are slower than the callers: raise buffer_memory or max_block_ms, or "
+        "do less in them"
+    )
     assert texts["MetadataTimeoutError"] == (
         "topic 't' has 3 partition(s), none numbered 9, after 100 ms: broker 1: refused; "
         "partitions are numbered 0..2, or raise max_block_ms"

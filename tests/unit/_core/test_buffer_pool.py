@@ -182,7 +182,7 @@ def test_a_waiter_goes_on_when_memory_comes_back() -> None:
 
 
 def test_a_later_small_request_does_not_overtake_an_older_large_one() -> None:
-    """D.3.3, with threads: memory gathers for the first in line alone."""
+    """D.3.3, with threads: memory is kept for the first in line alone."""
     pool = PoolForTest(BIG)
     held = take_small_slabs(pool)
     with ThreadPoolExecutor(2) as threads:
@@ -190,9 +190,9 @@ def test_a_later_small_request_does_not_overtake_an_older_large_one() -> None:
         until(lambda: pool.waiting == 1)
         small = threads.submit(pool.take, 1, timeout_ms=PATIENCE_MS)
         until(lambda: pool.waiting == 2)
-        for handle in held[:6]:
+        for given, handle in enumerate(held[:6], 1):
             pool.give(handle)
-            assert pool.free_bytes == 0
+            assert pool.free_bytes == given * SMALL
             assert pool.waiting == 2
         assert pool.take(1) is None, "a newcomer overtook the line"
         pool.give(held[6])
@@ -206,6 +206,64 @@ def test_a_later_small_request_does_not_overtake_an_older_large_one() -> None:
     pool.give(served)
     pool.give(last)
     assert (pool.waiting, pool.free_bytes) == (0, BIG)
+
+
+def test_what_waits_for_callbacks_counts_as_taken() -> None:
+    """D.3: the slabs are back, but not to be had; who waits is served when callbacks have run."""
+    pool = PoolForTest(BIG)
+    pool.hold(BIG - SMALL)
+    assert (pool.free_bytes, pool.callback_bytes) == (BIG, BIG - SMALL)
+    assert pool.take(SMALL + 1) is None
+    handle = pool.take(SMALL)
+    assert handle is not None
+    none, waiter = pool.queue(SMALL)
+    assert none is None
+    assert waiter is not None
+    assert pool.look(waiter) is None
+    pool.let_go(BIG - SMALL)
+    served = pool.look(waiter)
+    assert served is not None
+    pool.give(handle)
+    pool.give(served)
+    assert (pool.free_bytes, pool.callback_bytes) == (BIG, 0)
+
+
+def test_who_runs_the_callbacks_goes_before_those_who_wait_for_them() -> None:
+    """D.3: it needs slabs only; where there are none it is the first in line."""
+    pool = PoolForTest(BIG)
+    held = take_small_slabs(pool)
+    pool.hold(BIG)
+    _, sender = pool.queue(SMALL)
+    _, callback = pool.queue(2 * SMALL, is_delivery=True)
+    assert sender is not None
+    assert callback is not None
+    pool.give(held.pop())
+    assert pool.look(callback) is None
+    pool.give(held.pop())
+    served = pool.look(callback)
+    assert served is not None
+    assert pool.look(sender) is None
+    pool.give(served)
+    assert pool.look(sender) is None
+    handle, _ = pool.queue(SMALL, is_delivery=True)
+    assert handle is not None, "slabs were free, and it does not wait for itself"
+    pool.let_go(BIG)
+    last = pool.look(sender)
+    assert last is not None
+    for each in (*held, handle, last):
+        pool.give(each)
+    assert (pool.waiting, pool.free_bytes) == (0, BIG)
+
+
+def test_who_runs_the_callbacks_is_refused_when_as_much_again_waits_for_it() -> None:
+    pool = PoolForTest(BIG)
+    pool.hold(2 * BIG - SMALL)
+    handle, _ = pool.queue(SMALL, is_delivery=True)
+    assert handle is not None
+    pool.give(handle)
+    exhausted = pool.exhausted_total
+    assert pool.queue(SMALL + 1, is_delivery=True) == (None, None)
+    assert (pool.waiting, pool.exhausted_total) == (0, exhausted + 1)
 
 
 def test_threads_are_served_in_the_order_they_came() -> None:

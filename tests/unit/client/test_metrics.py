@@ -47,6 +47,7 @@ KAFKAS_NAMES = {
 }
 OUR_NAMES = {
     *both("record-ack"),
+    "buffer-callback-bytes",
     *spread("record-ack-time"),
     *percentiles("record-queue-time", "request-latency", "record-ack-time"),
 }
@@ -288,6 +289,7 @@ def test_the_wait_for_memory_is_that_of_all_callers_together(world: World) -> No
         ("waiting-threads", "waiting_threads"),
         ("buffer-total-bytes", "buffer_total_bytes"),
         ("buffer-available-bytes", "buffer_available_bytes"),
+        ("buffer-callback-bytes", "buffer_callback_bytes"),
         ("connection-count", "connections"),
     ],
 )
