@@ -19,7 +19,7 @@ from arrow_capsules import Exporter, StreamExporter, batch, binary
 from black_hole import black_hole
 from child_python import run_python
 from fastprod import KafkaProducer
-from fastprod.api_versions import PRODUCE
+from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -118,6 +118,30 @@ def test_an_unknown_topic_fails_its_rows_and_no_others(peer: Peer) -> None:
     assert [row[:4] for row in rows] == [(1, "absent", -1, 2), (3, "nowhere", -1, -1)]
     assert {type(row.error) for row in rows} == {MetadataTimeoutError}
     assert by_topic(peer, "t", 3) == [b"a", b"c"]
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: one request each")
+def test_new_topics_are_asked_for_together(new_peer: PeerFactory) -> None:
+    names = [f"t{number:03}" for number in range(100)]
+    peer = new_peer(dict.fromkeys(names, 1))
+    with quick_producer(peer) as producer:
+        producer.warmup()
+        future = producer.append_columns(topic=pa.array(names), values=pa.array(names))
+        assert len(future.result(WAIT_S).ranges) == 100
+    new = [request for request in peer.requests(METADATA) if request.message.topics]
+    assert len(new) == 1
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="S7: a topic asks for the others again"
+)
+def test_absent_topics_are_asked_for_together(peer: Peer) -> None:
+    names = [f"absent{number:03}" for number in range(100)]
+    with quick_producer(peer, max_block_ms=100, retry_backoff_ms=20) as producer:
+        future = producer.append_columns(topic=["t", *names], values=[b""] * 101)
+        rows = future.failed_rows(WAIT_S)
+    assert [row.row for row in rows] == list(range(1, 101))
+    assert len(peer.requests(METADATA)) < 50
 
 
 def test_many_rows_of_an_unknown_topic_share_one_error(peer: Peer) -> None:

@@ -335,3 +335,65 @@ def test_real_waiters_are_woken_by_an_answer() -> None:
     for waiter in waiters:
         waiter.join(timeout=30)
     assert results == [0, 0, 0]
+
+
+TOPICS = ("a", "b", "c")
+
+
+@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: each is asked for alone")
+def test_several_new_topics_are_asked_for_at_once(world: World) -> None:
+    world.give()
+
+    def check() -> None:
+        assert world.ask().topics == TOPICS
+        assert world.ask().is_partial
+        world.give(*map(topic_metadata, TOPICS))
+
+    script(world, check)
+    assert world.metadata.wait_for_topics(dict.fromkeys(TOPICS), 60_000) == {}
+    assert (world.wakes, len(world.slices_ms)) == (1, 1)
+    assert world.metadata.wait_for_topics({"a": 0, "b": None}, 0) == {}
+    assert world.wakes == 1
+
+
+@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: they share their time")
+def test_several_topics_may_take_long_while_some_of_them_come(world: World) -> None:
+    """The time runs from the last that came; one that did not come has waited all of it."""
+    wanted: dict[str, int | None] = {name: None for name in (*TOPICS, "absent")}
+    known: list[str] = []
+
+    def one_more() -> None:
+        world.now_ms += 40
+        known.append(TOPICS[len(known)])
+        world.give(*map(topic_metadata, known))
+
+    script(world, one_more, one_more, one_more)
+    start_ms = world.now_ms
+    errors = world.metadata.wait_for_topics(wanted, 60)
+    assert list(errors) == ["absent"]
+    assert str(errors["absent"]).startswith("Topic absent not present in metadata after 60 ms.")
+    assert world.now_ms - start_ms == 3 * 40 + 60
+
+
+@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: there is no such wait")
+def test_of_several_topics_each_has_its_own_error(world: World) -> None:
+    world.metadata.add("few", world.now_ms)
+    script(
+        world,
+        lambda: world.give(
+            topic_metadata("good"),
+            topic_metadata("bad", error=17),
+            topic_metadata("secret", error=29),
+            topic_metadata("few", (1, 1)),
+        ),
+    )
+    wanted = {"bad": None, "few": 2, "good": None, "secret": None}
+    errors = world.metadata.wait_for_topics(wanted, 100)
+    assert {topic: type(error) for topic, error in errors.items()} == {
+        "bad": InvalidTopicError,
+        "few": MetadataTimeoutError,
+        "secret": TopicAuthorizationError,
+    }
+    assert "with partition count 2" in str(errors["few"])
+    again = world.metadata.wait_for_topics({"bad": None, "good": None}, 0)
+    assert [type(error) for error in again.values()] == [InvalidTopicError]

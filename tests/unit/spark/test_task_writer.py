@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 
 from child_python import run_python
-from fastprod.api_versions import INIT_PRODUCER_ID, PRODUCE
+from fastprod.api_versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.spark import producer_cache
 from fastprod.spark.bad_row import BadRow
 from fastprod.spark.options import SinkOptions, sink_options
@@ -91,6 +91,17 @@ def test_a_partitioner_of_the_users_sees_every_row(new_peer: PeerFactory) -> Non
         headers = {tuple(record.headers) for log in logs for record in log}
         assert headers == {(("a", b"1"), ("b", b"2"))}
     assert (report.rows, report.bytes) == (24, 28)
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: one request each")
+def test_plug_ins_cost_no_request_for_each_topic(new_peer: PeerFactory) -> None:
+    names = [f"t{number}" for number in range(40)]
+    peer = new_peer(dict.fromkeys(names, 1))
+    round_robin = "fastprod.partitioner:RoundRobinPartitioner"
+    options = options_for(peer, None, kafka__partitioner__class=round_robin)
+    rows = batch(value=names, topic=names)
+    assert run(RowPlan(value=0, topic=1), options, iter([rows])).rows == 40
+    assert len(peer.requests(METADATA)) < 5
 
 
 @pytest.mark.parametrize("list_of", [pyarrow.list_, pyarrow.large_list])
