@@ -39,11 +39,11 @@ from fastprod.net.addresses import bootstrap_nodes
 from fastprod.partitioner import BoundPartitioner
 from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
 from fastprod.serializers import BoundSerializer, close_serializers
+from fastprod.topic_name import check_topic_name
 
 _log = logging.getLogger("fastprod.producer")
 
 _EXIT_TIMEOUT_S = 10.0
-_LONGEST_TOPIC = 249
 _WARM_SLICE_S = 0.02
 
 _live: weakref.WeakSet[KafkaProducer] = weakref.WeakSet()
@@ -370,9 +370,23 @@ class KafkaProducer(BulkProducer):
 
     def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (A.4)."""
-        _check_topic(topic)
+        check_topic_name(topic)
         with self._metrics.timed("metadata-wait"):
             self._metadata.wait_for_topic(topic, partition, timeout_ms)
+
+    def _await_topics(
+        self, wanted: Mapping[str, int | None], timeout_ms: int
+    ) -> dict[str, KafkaError]:
+        """`_await_topic` for several, asked for together; what it would raise, by topic."""
+        errors: dict[str, KafkaError] = {}
+        for topic in wanted:
+            try:
+                check_topic_name(topic)
+            except InvalidTopicError as error:
+                errors[topic] = error
+        legal = {topic: wanted[topic] for topic in wanted if topic not in errors}
+        with self._metrics.timed("metadata-wait"):
+            return errors | self._metadata.wait_for_topics(legal, timeout_ms)
 
     def _wait(self, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
@@ -534,23 +548,6 @@ class KafkaProducer(BulkProducer):
 def _check_timeout(timeout: float | None) -> None:
     if timeout is not None and timeout < 0:
         raise ValueError(f"timeout = {timeout}: must be 0 or more seconds, or None for no limit")
-
-
-def _check_topic(topic: str) -> None:
-    """Refuse what no broker can be asked for."""
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic's name must be a str, not {type(topic).__name__}")
-    if not topic or len(topic) > _LONGEST_TOPIC:
-        raise InvalidTopicError(
-            f"topic names have 1 to {_LONGEST_TOPIC} characters, this one {len(topic)}",
-            topic=topic[:_LONGEST_TOPIC],
-        )
-    try:
-        topic.encode()
-    except UnicodeEncodeError:
-        raise InvalidTopicError(
-            f"a topic's name must be text that UTF-8 can express, not {topic!a}", topic=topic
-        ) from None
 
 
 def _slice(deadline_s: float | None) -> float:

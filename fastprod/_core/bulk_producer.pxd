@@ -23,5 +23,6 @@ cdef class BulkProducer(ProducerBase):
     cdef int _leave_line(self, MemoryLine* line, uint32_t epoch) except -1
     cdef int _send_columns(self, BulkFuture bulk, ColumnRows rows) except -1
     cdef dict _find_topics(self, BulkFuture bulk, ColumnRows rows)
+    cdef dict _await_unknown(self, list topics, list largest)
     cdef int _send_rows(self, BulkFuture bulk, object topic, object rows) except -1
     cdef int _refuse_rest(self, BulkFuture bulk, object topic, object rows, object error) except -1

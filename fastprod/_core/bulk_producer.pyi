@@ -103,8 +103,8 @@ class BulkProducer(ProducerBase):
             ProducerClosedError: `close` was called, perhaps while this waited.
             KafkaError: the producer has failed for good, and why.
 
-        Blocks: up to max_block_ms for all topics together, and up to max_block_ms each time memory
-        is short; Ctrl-C gets through, and the error's `sent_records` is the future of what was
-        queued before.  Threads: any; the arrays must not be written to meanwhile.
+        Blocks: for new topics, which are asked for together, up to max_block_ms after the last that
+        came; and up to max_block_ms each time memory is short. Ctrl-C gets through, and the error's
+        `sent_records` is the future of what was queued before.  Threads: any; the arrays must not be written to meanwhile.
         Source: the Arrow C data, C stream and PyCapsule interfaces.
         """

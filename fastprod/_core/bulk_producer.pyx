@@ -29,6 +29,7 @@ cdef enum:
     MOST_CHUNK_RECORDS = 65536
     MOST_PLAIN_RECORDS = 524288
     COLUMN_CHUNK_RECORDS = 1024     # they stay in the nearest cache
+    MS = 1000000
 
 
 cdef class BulkProducer(ProducerBase):
@@ -130,25 +131,44 @@ cdef class BulkProducer(ProducerBase):
         return 0
 
     cdef dict _find_topics(self, BulkFuture bulk, ColumnRows rows):
-        """Metadata of each topic; what waits for them takes max_block_ms together (A.4). Returns
-        why records of some are refused."""
+        """Metadata of each topic (A.4). Returns why records of some are refused."""
         cdef int64_t waited_ns = 0
         cdef uint32_t lane
         cdef int32_t partition
         largest = rows.largest_partitions()
+        errors = self._await_unknown(bulk.topics, largest)
         refusals = {}
         for lane in range(bulk.lane_count):
-            cause = NO_TOPIC
+            topic = bulk.topics[lane]
             partition = largest[lane]
+            cause = NO_TOPIC
             try:
-                bulk.lanes[lane].topic = self._topic(bulk.topics[lane], ANY_PARTITION, &waited_ns)
+                if topic in errors and not self._knows(topic, None):
+                    raise errors[topic]
+                bulk.lanes[lane].topic = self._topic(topic, ANY_PARTITION, &waited_ns)
                 cause = NO_PARTITION
                 if partition >= bulk.lanes[lane].topic.partition_count:
-                    self._topic(bulk.topics[lane], partition, &waited_ns)
+                    if topic in errors:
+                        raise errors[topic]
+                    self._topic(topic, partition, &waited_ns)
             except ApiError as error:
                 refusals[cause, lane] = error
-                self._count_error(bulk.topics[lane])
+                self._count_error(topic)
         return refusals
+
+    cdef dict _await_unknown(self, list topics, list largest):
+        """Wait for the topics that are not known, all together; what came instead, by topic."""
+        cdef dict wanted = {}
+        for topic, partition in zip(topics, largest):
+            needed = partition if partition >= 0 else None
+            if not self._knows(topic, needed):
+                wanted[topic] = needed
+        if not wanted:
+            return {}
+        try:
+            return self._await_topics(wanted, self.max_block_ns // MS)
+        except ApiError as error:
+            return dict.fromkeys(wanted, error)
 
     cdef int _send_rows(self, BulkFuture bulk, object topic, object rows) except -1:
         """Any columns, read row by row."""

@@ -18,7 +18,8 @@ class ProducerBase:
 
     A subclass gives it an engine with `_attach` and has these methods, which the compiled code
     calls: `_not_open()`, raises or makes it open again; `_await_topic(topic, partition,
-    timeout_ms)`, waits until the engine knows them; `_start_delivery()`, before the first callback;
+    timeout_ms)`, waits until the engine knows them; `_await_topics(wanted, timeout_ms)`, the same
+    for several, and returns what that would raise; `_start_delivery()`, before the first callback;
     `_count_error(topic)`; `_send_record(...)`, takes a send that has plug-ins or a
     `ProducerRecord`.
     """

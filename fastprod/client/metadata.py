@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
@@ -167,8 +167,13 @@ class Metadata:
 
     def add(self, topic: str, now_ms: int) -> None:
         """Follow a topic from now on, or keep following it: its idle time starts anew (H.3)."""
+        self.add_many((topic,), now_ms)
+
+    def add_many(self, topics: Iterable[str], now_ms: int) -> None:
+        """``add`` of each, so that one request asks for all that are new."""
         with self._changed:
-            if self._followed.add(topic, now_ms):
+            new_count = sum(self._followed.add(topic, now_ms) for topic in topics)
+            if new_count:
                 self._schedule.request_new_topics()
 
     @property
@@ -182,15 +187,16 @@ class Metadata:
             self._schedule.request_full(reset_equivalent_backoff=reset_equivalent_backoff)
             return self._update_version
 
-    def request_update_for_topic(self, topic: str) -> int:
-        """Ask for one topic soon: a new one at once and alone, else all (A.4.4, H.2.2).
+    def request_update_for_topics(self, topics: Iterable[str]) -> int:
+        """Ask for topics soon: new ones at once and alone, else all (A.4.4, H.2.2).
 
         Returns the current ``update_version``: a newer one has the answer.
         """
         with self._changed:
-            if self._followed.is_unanswered(topic):
+            is_new = {self._followed.is_unanswered(topic) for topic in topics}
+            if True in is_new:
                 self._schedule.request_new_topics()
-            else:
+            if False in is_new:
                 self._schedule.request_full()
             return self._update_version
 
@@ -360,8 +366,6 @@ class Metadata:
     def wait_for_topic(self, topic: str, partition: int | None, timeout_ms: int) -> int:
         """Follow the topic and wait until it is known (A.4). Blocks up to ``timeout_ms``.
 
-        Waits in slices of at most 50 ms, so that the main thread sees Ctrl-C.
-
         Args:
             topic: topic to send to.
             partition: partition that must exist, or None for any.
@@ -377,27 +381,65 @@ class Metadata:
             ProducerClosedError: closed while waiting.
             KafkaError: what ``fatal_error`` was given.
         """
-        if topic in self._cluster.invalid_topics:
-            raise error_for_code(_INVALID_TOPIC, topic=topic)
         start_ms = self._clock_ms()
-        self.add(topic, start_ms)
-        if self._is_known(topic, partition):
-            return 0
-        while True:
-            self.add(topic, self._clock_ms())
-            seen_version = self.request_update_for_topic(topic)
-            self._wake()
-            if not self._await_update(seen_version, start_ms + timeout_ms):
-                raise self._timeout_error(topic, partition, timeout_ms)
-            self._raise_topic_error(topic, seen_version)
-            if self._is_known(topic, partition):
-                return self._clock_ms() - start_ms
+        errors = self.wait_for_topics({topic: partition}, timeout_ms)
+        if errors:
+            raise errors[topic]
+        return self._clock_ms() - start_ms
 
-    def _is_known(self, topic: str, partition: int | None) -> bool:
+    def wait_for_topics(
+        self, wanted: Mapping[str, int | None], timeout_ms: int
+    ) -> dict[str, KafkaError]:
+        """``wait_for_topic`` for several, which are asked for together.
+
+        Blocks while some of them come: ``timeout_ms`` runs anew from each answer that has another
+        one. Waits in slices of at most 50 ms, so that the main thread sees Ctrl-C.
+
+        Args:
+            wanted: the partition that must exist, or None for any, by topic.
+            timeout_ms: >= 0; 0 still succeeds for what is known already.
+
+        Returns:
+            What ``wait_for_topic`` would raise, by topic; empty if all are known.
+
+        Raises:
+            ProducerClosedError: closed while waiting.
+            KafkaError: what ``fatal_error`` was given.
+        """
+        errors: dict[str, KafkaError] = {
+            topic: error_for_code(_INVALID_TOPIC, topic=topic)
+            for topic in self._cluster.invalid_topics & wanted.keys()
+        }
+        since_ms = self._clock_ms()
+        left = [topic for topic in wanted if topic not in errors]
+        self.add_many(left, since_ms)
+        left = self._unknown(left, wanted)
+        while left:
+            self.add_many(left, self._clock_ms())
+            seen_version = self.request_update_for_topics(left)
+            self._wake()
+            if not self._await_update(seen_version, since_ms + timeout_ms):
+                for topic in left:
+                    errors[topic] = self._timeout_error(topic, wanted[topic], timeout_ms)
+                return errors
+            errors |= self._refused(left, seen_version)
+            still = self._unknown([topic for topic in left if topic not in errors], wanted)
+            if len(still) < len(left):
+                since_ms = self._clock_ms()
+            left = still
+        return errors
+
+    def _unknown(self, topics: list[str], wanted: Mapping[str, int | None]) -> list[str]:
         # The lock is free only when ``update`` has handed a new snapshot to its ``apply`` too.
         with self._changed:
-            count = self._cluster.partition_count_for_topic(topic)
-        return count is not None and (partition is None or partition < count)
+            cluster = self._cluster
+        found = []
+        for topic in topics:
+            count = cluster.partition_count_for_topic(topic)
+            partition = wanted[topic]
+            if count is None or (partition is not None and partition >= count):
+                found.append(topic)
+        return found
 
     def _await_update(self, seen_version: int, deadline_ms: int) -> bool:
         """Wait for a version above ``seen_version``; False if the deadline came first."""
@@ -417,17 +459,20 @@ class Metadata:
                     return False
                 self._wait(self._changed, min(left_ms, WAIT_SLICE_MS) / 1000)
 
-    def _raise_topic_error(self, topic: str, seen_version: int) -> None:
+    def _refused(self, topics: list[str], seen_version: int) -> dict[str, KafkaError]:
         # An error belongs to those who waited for the response that had it: who comes later sees
         # a version that is not older, and waits for an answer of its own (H.7.1).
+        refused: dict[str, KafkaError] = {}
         with self._changed:
-            found = self._topic_errors.get(topic)
-        if (
-            found is not None
-            and found.update_version > seen_version
-            and found.code in (_INVALID_TOPIC, _TOPIC_AUTHORIZATION_FAILED)
-        ):
-            raise error_for_code(found.code, topic=topic)
+            for topic in topics:
+                found = self._topic_errors.get(topic)
+                if (
+                    found is not None
+                    and found.update_version > seen_version
+                    and found.code in (_INVALID_TOPIC, _TOPIC_AUTHORIZATION_FAILED)
+                ):
+                    refused[topic] = error_for_code(found.code, topic=topic)
+        return refused
 
     def _timeout_error(
         self, topic: str, partition: int | None, timeout_ms: int

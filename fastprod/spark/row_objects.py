@@ -37,7 +37,10 @@ def send_batch(
         return
     assert plan.topic is not None
     topics = batch.column(plan.topic)
-    for name in pyarrow.compute.unique(topics):
+    names = pyarrow.compute.unique(topics)
+    # Without waiting: one request asks for those that the sends wait for one by one.
+    producer._await_topics(dict.fromkeys(names.to_pylist()), 0)
+    for name in names:
         indexes = pyarrow.compute.indices_nonzero(pyarrow.compute.equal(topics, name))
         yield indexes, _send(producer, batch.take(indexes), plan, options, name.as_py())
 

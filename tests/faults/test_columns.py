@@ -120,7 +120,6 @@ def test_an_unknown_topic_fails_its_rows_and_no_others(peer: Peer) -> None:
     assert by_topic(peer, "t", 3) == [b"a", b"c"]
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: one request each")
 def test_new_topics_are_asked_for_together(new_peer: PeerFactory) -> None:
     names = [f"t{number:03}" for number in range(100)]
     peer = new_peer(dict.fromkeys(names, 1))
@@ -132,9 +131,6 @@ def test_new_topics_are_asked_for_together(new_peer: PeerFactory) -> None:
     assert len(new) == 1
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="S7: a topic asks for the others again"
-)
 def test_absent_topics_are_asked_for_together(peer: Peer) -> None:
     names = [f"absent{number:03}" for number in range(100)]
     with quick_producer(peer, max_block_ms=100, retry_backoff_ms=20) as producer:

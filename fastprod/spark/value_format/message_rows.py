@@ -11,7 +11,6 @@ import pyarrow
 
 from fastprod.spark.bad_row import BadRow
 
-
 _FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 

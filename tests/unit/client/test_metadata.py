@@ -81,11 +81,11 @@ def test_a_known_topic_asks_for_everything_and_a_new_one_for_itself(world: World
     """L 177 testRequestUpdateForTopic. A.4.4."""
     world.give()
     world.metadata.add("known", world.now_ms)
-    version = world.metadata.request_update_for_topic("known")
+    version = world.metadata.request_update_for_topics(["known"])
     assert version == world.metadata.update_version
     assert world.ask().is_partial
     world.give(topic_metadata("known"))
-    world.metadata.request_update_for_topic("known")
+    world.metadata.request_update_for_topics(["known"])
     assert world.ask() == MetadataRequestAndVersion(("known",), 2, False)
 
 

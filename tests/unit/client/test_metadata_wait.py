@@ -340,7 +340,6 @@ def test_real_waiters_are_woken_by_an_answer() -> None:
 TOPICS = ("a", "b", "c")
 
 
-@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: each is asked for alone")
 def test_several_new_topics_are_asked_for_at_once(world: World) -> None:
     world.give()
 
@@ -356,7 +355,6 @@ def test_several_new_topics_are_asked_for_at_once(world: World) -> None:
     assert world.wakes == 1
 
 
-@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: they share their time")
 def test_several_topics_may_take_long_while_some_of_them_come(world: World) -> None:
     """The time runs from the last that came; one that did not come has waited all of it."""
     wanted: dict[str, int | None] = {name: None for name in (*TOPICS, "absent")}
@@ -375,7 +373,6 @@ def test_several_topics_may_take_long_while_some_of_them_come(world: World) -> N
     assert world.now_ms - start_ms == 3 * 40 + 60
 
 
-@pytest.mark.xfail(strict=True, raises=AttributeError, reason="S7: there is no such wait")
 def test_of_several_topics_each_has_its_own_error(world: World) -> None:
     world.metadata.add("few", world.now_ms)
     script(

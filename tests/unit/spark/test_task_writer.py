@@ -93,7 +93,6 @@ def test_a_partitioner_of_the_users_sees_every_row(new_peer: PeerFactory) -> Non
     assert (report.rows, report.bytes) == (24, 28)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: one request each")
 def test_plug_ins_cost_no_request_for_each_topic(new_peer: PeerFactory) -> None:
     names = [f"t{number}" for number in range(40)]
     peer = new_peer(dict.fromkeys(names, 1))
