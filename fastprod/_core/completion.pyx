@@ -362,7 +362,9 @@ cdef void _answer(
     _give_up(io, batch, code, answer.message, answer.message_size)
 
 
-cdef int32_t _find(Request* request, ProducePartition* answer, int32_t start) noexcept nogil:
+cdef int32_t _find(
+    IoThread* io, Request* request, ProducePartition* answer, int32_t start
+) noexcept nogil:
     """The batch this answer is for, looked for from where the last one was; -1: nobody asked."""
     cdef int32_t i, at
     cdef ProducerBatch* batch
@@ -371,6 +373,7 @@ cdef int32_t _find(Request* request, ProducePartition* answer, int32_t start) no
         at = start + i
         if at >= request.batch_count:
             at -= request.batch_count
+        io.counters.places_compared += 1
         batch = request.batches[at]
         if batch == NULL or _partition(batch).index != answer.index:
             continue
@@ -405,7 +408,7 @@ cdef FpStatus produce_answered(
             node.throttled_until_ns, io.now_ns + <int64_t>whole.throttle_ms * MS)
     produce_open(&reader, p, size, request.version)
     while produce_next(&reader, &answer) == FP_OK:
-        at = _find(request, &answer, at)
+        at = _find(io, request, &answer, at)
         if at < 0:
             at = 0
             continue

@@ -80,6 +80,7 @@ cdef struct Counters:
     int64_t requests_sent
     int64_t produce_requests
     int64_t responses           # to Produce
+    int64_t places_compared     # batches of a request that an answer's partition was held against
     int64_t request_bytes
     int64_t throttle_ms
     int64_t connections_opened
