@@ -1,7 +1,7 @@
 """Bodies of batch completion; the contract is in completion.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, strdup, strlen
+from libc.string cimport memcpy, strdup, strlen
 
 from fastprod._core.accumulator cimport Partition, Topic, topic_observe_ratio
 from fastprod._core.batch_split cimport batch_split
@@ -20,8 +20,8 @@ from fastprod._core.kafka_codes cimport (
     code_is_fatal, code_is_retriable, code_refreshes_metadata,
 )
 from fastprod._core.produce_frame cimport (
-    PRODUCE_THROTTLE_VERSION, PRODUCE_TOPIC_ID_VERSION, ProducePartition, ProduceReader,
-    produce_endpoint, produce_next, produce_open, produce_record_error, produce_validate,
+    PRODUCE_THROTTLE_VERSION, ProducePartition, ProduceReader, produce_endpoint, produce_find,
+    produce_next, produce_open, produce_record_error, produce_validate,
 )
 from fastprod._core.producer_state cimport (
     flight_is_after, flight_remove, sequence_acked, sequence_can_retry, sequence_failed,
@@ -362,38 +362,13 @@ cdef void _answer(
     _give_up(io, batch, code, answer.message, answer.message_size)
 
 
-cdef int32_t _find(
-    IoThread* io, Request* request, ProducePartition* answer, int32_t start
-) noexcept nogil:
-    """The batch this answer is for, looked for from where the last one was; -1: nobody asked."""
-    cdef int32_t i, at
-    cdef ProducerBatch* batch
-    cdef Topic* topic
-    for i in range(request.batch_count):
-        at = start + i
-        if at >= request.batch_count:
-            at -= request.batch_count
-        io.counters.places_compared += 1
-        batch = request.batches[at]
-        if batch == NULL or _partition(batch).index != answer.index:
-            continue
-        topic = _partition(batch).topic
-        if request.version >= PRODUCE_TOPIC_ID_VERSION:
-            if memcmp(request.topic_ids + at * 16, answer.topic, 16) == 0:
-                return at
-        elif (topic.name_size == answer.topic_size
-              and memcmp(topic.name, answer.topic, answer.topic_size) == 0):
-            return at
-    return -1
-
-
 cdef FpStatus produce_answered(
     IoThread* io, Node* node, Request* request, const uint8_t* p, size_t size
 ) noexcept nogil:
     cdef ProduceReader reader, whole
     cdef ProducePartition answer
     cdef ProducerBatch* batch
-    cdef int32_t at = 0
+    cdef int32_t at, following = 0
     if produce_validate(p, size, request.version, &whole) != FP_OK:
         return FP_PROTOCOL
     free(node.trouble)
@@ -408,10 +383,10 @@ cdef FpStatus produce_answered(
             node.throttled_until_ns, io.now_ns + <int64_t>whole.throttle_ms * MS)
     produce_open(&reader, p, size, request.version)
     while produce_next(&reader, &answer) == FP_OK:
-        at = _find(io, request, &answer, at)
+        at = produce_find(request, &answer, following, &io.counters.places_compared)
         if at < 0:
-            at = 0
             continue
+        following = at + 1
         batch = request.batches[at]
         request.batches[at] = NULL
         _answer(io, batch, &answer, &whole)

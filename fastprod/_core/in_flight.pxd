@@ -1,12 +1,21 @@
 """InFlightRequests: per connection, oldest first (contract G.2)."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
+from fastprod._core.accumulator cimport Topic
 from fastprod._core.channel cimport fp_iovec
 from fastprod._core.record_batch cimport ProducerBatch
 
 cdef enum RequestKind:
     REQUEST_PRODUCE = 0
     REQUEST_CONTROL = 1
+
+cdef struct RequestPlace:
+    # Where a batch was sent: what its answer will name, also when the batch is gone.
+    #
+    # BORROWS  the topic, which lives as long as the engine.   THREADS the I/O thread.
+    Topic* topic
+    int32_t index
+    uint8_t topic_id[16]        # as it was sent (F.3.4)
 
 cdef struct Request:
     # One request from its encoding to its answer; reused through the pool of spare ones.
@@ -28,7 +37,7 @@ cdef struct Request:
     int32_t iov_capacity
     int32_t iov_count
     ProducerBatch** batches     # owned array; each batch counts this request in `requests`
-    uint8_t* topic_ids          # owned; 16 bytes per batch, as they were sent (F.3.4)
+    RequestPlace* places        # owned; of each batch, in the order of produce_find
     int32_t batch_count
     int32_t batch_capacity
     int64_t wire_bytes

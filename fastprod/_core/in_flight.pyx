@@ -19,24 +19,24 @@ cdef void request_free(Request* request) noexcept nogil:
         free(request.scratch)
         free(request.iov)
         free(request.batches)
-        free(request.topic_ids)
+        free(request.places)
         free(request)
 
 
 cdef bint request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil:
     cdef int32_t capacity
     cdef ProducerBatch** batches
-    cdef uint8_t* ids
+    cdef RequestPlace* places
     if request.batch_count == request.batch_capacity:
         capacity = max(4, request.batch_capacity * 2)
         batches = <ProducerBatch**>realloc(request.batches, capacity * sizeof(ProducerBatch*))
         if batches == NULL:
             return False
         request.batches = batches
-        ids = <uint8_t*>realloc(request.topic_ids, capacity * 16)
-        if ids == NULL:
+        places = <RequestPlace*>realloc(request.places, capacity * sizeof(RequestPlace))
+        if places == NULL:
             return False
-        request.topic_ids = ids
+        request.places = places
         request.batch_capacity = capacity
     request.batches[request.batch_count] = batch
     request.batch_count += 1

@@ -1,14 +1,14 @@
 """Bodies of the Produce codec; the contract is in produce_frame.pxd, the layouts in J.4."""
 from libc.stdint cimport (
-    int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t,
+    int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from fastprod._core.accumulator cimport Partition, Topic
 from fastprod._core.buffer_pool cimport Slab
 from fastprod._core.in_flight cimport (
-    Request, request_add_batch, request_free, request_new, request_reserve_iov,
+    Request, RequestPlace, request_add_batch, request_free, request_new, request_reserve_iov,
     request_reserve_scratch,
 )
 from fastprod._core.record_batch cimport (
@@ -29,12 +29,77 @@ cdef inline Topic* _topic(ProducerBatch* batch) noexcept nogil:
     return (<Partition*>batch.partition).topic
 
 
-cdef int _by_topic(const void* a, const void* b) noexcept nogil:
+cdef inline int _order_names(
+    const void* a, int32_t a_size, const void* b, int32_t b_size
+) noexcept nogil:
+    return memcmp(a, b, a_size) if a_size == b_size else a_size - b_size
+
+
+cdef inline int _order_indexes(int32_t a, int32_t b) noexcept nogil:
+    return (a > b) - (a < b)
+
+
+cdef int _by_name(const void* a, const void* b) noexcept nogil:
     cdef Partition* p = <Partition*>(<ProducerBatch**>a)[0].partition
     cdef Partition* q = <Partition*>(<ProducerBatch**>b)[0].partition
-    if p.topic != q.topic:
-        return 1 if <uintptr_t>p.topic > <uintptr_t>q.topic else -1
-    return p.index - q.index
+    if p.topic == q.topic:
+        return _order_indexes(p.index, q.index)
+    return _order_names(p.topic.name, p.topic.name_size, q.topic.name, q.topic.name_size)
+
+
+cdef int _by_id(const void* a, const void* b) noexcept nogil:
+    cdef Partition* p = <Partition*>(<ProducerBatch**>a)[0].partition
+    cdef Partition* q = <Partition*>(<ProducerBatch**>b)[0].partition
+    if p.topic == q.topic:
+        return _order_indexes(p.index, q.index)
+    return memcmp(p.topic.id, q.topic.id, 16)
+
+
+cdef void _sort(Request* request) noexcept nogil:
+    """Batches of a topic together, all in the order of `produce_find`; note their places."""
+    cdef int32_t i
+    if request.version >= PRODUCE_TOPIC_ID_VERSION:
+        qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_id)
+    else:
+        qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_name)
+    for i in range(request.batch_count):
+        request.places[i].topic = _topic(request.batches[i])
+        request.places[i].index = (<Partition*>request.batches[i].partition).index
+        memcpy(request.places[i].topic_id, request.places[i].topic.id, 16)
+
+
+cdef inline int _order_answer(
+    const Request* request, int32_t at, const ProducePartition* answer
+) noexcept nogil:
+    """Whether the place `at` is before (< 0), at or behind (> 0) the partition."""
+    cdef const RequestPlace* place = &request.places[at]
+    cdef int order
+    if request.version >= PRODUCE_TOPIC_ID_VERSION:
+        order = memcmp(place.topic_id, answer.topic, 16)
+    else:
+        order = _order_names(
+            place.topic.name, place.topic.name_size, answer.topic, answer.topic_size)
+    return order if order != 0 else _order_indexes(place.index, answer.index)
+
+
+cdef int32_t produce_find(
+    const Request* request, const ProducePartition* answer, int32_t first, int64_t* compared
+) noexcept nogil:
+    cdef int32_t low = 0, high = request.batch_count, at = first
+    cdef int order
+    while low < high:
+        if not low <= at < high:
+            at = low + (high - low) // 2
+        compared[0] += 1
+        order = _order_answer(request, at, answer)
+        if order == 0:
+            return at if request.batches[at] != NULL else -1
+        if order < 0:
+            low = at + 1
+        else:
+            high = at
+        at = low + (high - low) // 2
+    return -1
 
 
 cdef size_t _scratch_bound(Request* request, const ProduceHeader* header) noexcept nogil:
@@ -94,7 +159,7 @@ cdef uint8_t* _put_topic(
 ) noexcept nogil:
     cdef Topic* topic = _topic(request.batches[at])
     if request.version >= PRODUCE_TOPIC_ID_VERSION:
-        memcpy(p, request.topic_ids + at * 16, 16)
+        memcpy(p, request.places[at].topic_id, 16)
         p += 16
     elif flexible:
         p = uvarint_put(p, <uint64_t>topic.name_size + 1)
@@ -155,10 +220,7 @@ cdef FpStatus produce_encode(Request* request, const ProduceHeader* header) noex
     cdef int32_t i, at = 0, run, topics = 0
     cdef uint8_t* p
     cdef uint8_t* cut
-    if request.batch_count > 1:
-        qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_topic)
-    for i in range(request.batch_count):
-        memcpy(request.topic_ids + i * 16, _topic(request.batches[i]).id, 16)
+    _sort(request)
     if not request_reserve_scratch(request, _scratch_bound(request, header)):
         return FP_NOMEM
     if not request_reserve_iov(request, _iov_bound(request)):

@@ -22,9 +22,6 @@ def topics(count: int) -> list[Place]:
     return [("topic" * (1 + number % 3) + str(number), 0) for number in range(count)]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="cliff: answers are matched one by one"
-)
 @pytest.mark.parametrize("places", [partitions(COUNT), topics(COUNT)], ids=["one", "many"])
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 def test_whatever_its_order_an_answer_costs_little_for_each_partition(
@@ -38,9 +35,6 @@ def test_whatever_its_order_an_answer_costs_little_for_each_partition(
     assert looks <= COUNT * (2 + math.ceil(math.log2(COUNT)))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="cliff: answers are matched one by one"
-)
 def test_in_the_order_of_the_request_a_look_for_each_partition_is_enough() -> None:
     request = OneRequest(BY_NAME, partitions(COUNT))
     looks = request.answer([(("t", index), index) for index in range(COUNT)])
