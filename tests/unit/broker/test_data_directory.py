@@ -89,6 +89,23 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     directory.close()
 
 
+@pytest.mark.xfail(strict=True, reason="B8: who has let go of the folder writes into it")
+def test_who_has_let_go_of_the_folder_does_not_write(tmp_path: Path) -> None:
+    """B8"""
+    directory = DataDirectory(tmp_path)
+    directory.write_cluster("old", TOPICS)
+    directory.write_next_producer_id(3000)
+    directory.close()
+    with pytest.raises(OSError):
+        directory.write_cluster("new", [])
+    with pytest.raises(OSError):
+        directory.write_next_producer_id(4000)
+    again = DataDirectory(tmp_path)
+    assert again.read_cluster() == ("old", TOPICS)
+    assert again.read_next_producer_id() == 3000
+    again.close()
+
+
 def test_a_stray_folder_is_set_aside_under_a_name_of_its_own(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     stray = tmp_path / "t-0"

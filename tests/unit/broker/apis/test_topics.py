@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from fastprod.broker.messages.create_topics import (
     CreateTopicsRequest,
 )
 from fastprod.broker.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def topic(name: str, **changes: Any) -> CreatableTopic:
@@ -172,3 +175,75 @@ def test_a_long_name_fits_into_no_answer_and_is_cut() -> None:
         (found,) = create(world, topic("\x01" * 32_000), topic("\x01" * 32_000))
         assert found.error_code == codes.INVALID_REQUEST
         assert len(found.error_message) == 1003
+
+
+def gate_on_logs(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Nothing of a new topic is opened before the event is set."""
+    gate = threading.Event()
+    open_log = world.state.topics._open_log
+
+    def wait_and_open(*about: Any) -> Any:
+        assert gate.wait(2), "whoever makes topics keeps the others waiting"
+        return open_log(*about)
+
+    monkeypatch.setattr(world.state.topics, "_open_log", wait_and_open)
+    return gate
+
+
+@pytest.mark.xfail(strict=True, reason="the network's thread makes thousands of topics")
+@pytest.mark.parametrize("api", ["Metadata", "CreateTopics"])
+def test_others_are_answered_while_many_topics_are_made(
+    monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    names = [f"t{number}" for number in range(100)]
+    many: Any
+    if api == "Metadata":
+        many = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+        many.allow_auto_topic_creation = True
+    else:
+        many = CreateTopicsRequest(topics=[topic(name) for name in names])
+    with BrokerWorld(topics={"old": 1}) as world:
+        gate = gate_on_logs(world, monkeypatch)
+        asked = world.post(api, 4, many)
+        assert asked.answer is None
+        # Also one that makes a topic: it comes behind the others.
+        new = world.post("CreateTopics", 4, CreateTopicsRequest(topics=[topic("new")]))
+        assert new.answer is None
+        everything = MetadataRequest(topics=None)
+        assert [each.name for each in world.ask("Metadata", 4, everything).topics] == ["old"]
+        gate.set()
+        made = asked.wait().topics
+        assert sorted((each.name, each.error_code) for each in made) == sorted(
+            (name, codes.NONE) for name in names
+        )
+        assert new.wait().topics[0].error_code == codes.NONE
+        asked = world.post("DeleteTopics", 4, DeleteTopicsRequest(topic_names=names, timeout_ms=1))
+        assert {each.error_code for each in asked.wait().responses} == {codes.NONE}
+        assert [each.name for each in world.state.topics.all()] == ["new", "old"]
+
+
+@pytest.mark.xfail(strict=True, reason="B8: the stop waits for topics that nobody needs")
+def test_a_stop_ends_the_making_of_many_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8: what was answered or made until then is there, and the folder is free."""
+    world = BrokerWorld(data_dir=tmp_path)
+    open_log = world.state.topics._open_log
+    opened: list[str] = []
+
+    def open_and_stop(name: str, *about: Any) -> Any:
+        opened.append(name)
+        if len(opened) == 5:
+            world.state.begin_close()
+        return open_log(name, *about)
+
+    monkeypatch.setattr(world.state.topics, "_open_log", open_and_stop)
+    names = [f"t{number}" for number in range(100)]
+    message = CreateTopicsRequest(topics=[topic(name) for name in names])
+    made = world.post("CreateTopics", 4, message).wait().topics
+    codes_told = [each.error_code for each in made]
+    assert codes_told == [codes.NONE] * 4 + [codes.BROKER_NOT_AVAILABLE] * 96
+    world.state.close()
+    assert opened == names[:5]
+    with BrokerWorld(data_dir=tmp_path) as again:
+        assert {each.name for each in again.state.topics.all()} == set(names[:4])
