@@ -234,7 +234,7 @@ class Broker:
             for node in self._nodes:
                 steps.callback(node.begin_shutdown)
             if self._state is not None:
-                steps.callback(self._state.purgatory.close)
+                steps.callback(self._state.begin_close)
 
     def __enter__(self) -> Broker:
         return self if self._is_started else self.start()

@@ -116,7 +116,7 @@ class Cluster:
     def _leaders_moved(self, partitions: Sequence[Partition]) -> None:
         """Write it down: no epoch that a client has seen may come again after a restart (C8.6)."""
         if partitions:
-            self.topics.save()
+            self.topics.save(dict.fromkeys(each.topic for each in partitions))
 
     def _set_live(self, node_id: int, lives: bool) -> Collection[int]:
         """Have new topics count on the node, or not; topics that are there are the caller's."""

@@ -1,28 +1,33 @@
 """The folder of a broker with files: who uses it, its identity, its topics, its producer ids.
 
-Logs lie beside these files and are no business of this module. Both files are written to a second
-name, synced and renamed: after a crash there is the old content or the new, never half of one.
+Logs lie beside these files and are no business of this module. Topics are in a `TopicJournal`; the
+producer ids' file is written to a second name, synced and renamed: after a crash there is the old
+content or the new, never half of one. Who has let go of the folder writes nothing into it.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fastprod.broker.log.file_handle import replace_file
 from fastprod.broker.log.partition_folder import DELETED_FOLDERS, renamed
-from fastprod.broker.topics import SavedPartition, SavedTopic
+from fastprod.broker.topic_journal import TopicJournal
+from fastprod.broker.topics import SavedTopic
 from fastprod.errors import ConfigError
 
 _FORMAT_VERSION = 1
 
 
 class DataDirectory:
-    """One broker's folder, made if it does not exist, and held until `close`.
+    """One broker's folder, made if it does not exist, and held until `close`. Any thread.
 
     Args:
         path: the folder; only one broker at a time can use it.
@@ -36,7 +41,9 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        self._state_path = path / "cluster.json"
+        self._journal = TopicJournal(path / "cluster.json")
+        # Around each write: nobody lets go of the folder in the middle of one.
+        self._write_lock = threading.Lock()
         self._producer_ids_path = path / "producer-ids.json"
         self._lock_fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -54,42 +61,30 @@ class DataDirectory:
         Raises:
             ConfigError: the file cannot be understood.
         """
-        content = self._read(self._state_path)
-        if content is None:
-            return None, []
         try:
-            topics = [
-                SavedTopic(
-                    str(row["name"]),
-                    bytes.fromhex(row["id"]),
-                    dict(row["config"]),
-                    [
-                        SavedPartition(list(each["replicas"]), int(each["leader_epoch"]))
-                        for each in row["partitions"]
-                    ],
-                )
-                for row in content["topics"]
-            ]
-            return str(content["cluster_id"]), topics
+            return self._journal.read()
         except (KeyError, TypeError, ValueError) as error:
-            raise self._damaged(self._state_path, error) from error
+            raise self._damaged(self._journal.path, error) from error
 
     def write_cluster(self, cluster_id: str, topics: Iterable[SavedTopic]) -> None:
-        """Write down the cluster's id and topics.
+        """Write down the cluster's id and all of its topics; `write_topics` can follow.
 
         Raises:
-            OSError: it cannot be written; the old file stands.
+            OSError: it cannot be written, or the folder was let go of; the old file stands.
         """
-        rows = [
-            {
-                "name": topic.name,
-                "id": topic.id.hex(),
-                "config": topic.config,
-                "partitions": [each._asdict() for each in topic.partitions],
-            }
-            for topic in topics
-        ]
-        self._write(self._state_path, {"cluster_id": cluster_id, "topics": rows})
+        with self._write_lock:
+            self._check_held()
+            self._journal.begin(cluster_id, topics)
+
+    def write_topics(self, changed: Iterable[SavedTopic], deleted: Iterable[bytes]) -> None:
+        """Write down topics that are new or have changed, and ids of those that are gone.
+
+        Raises:
+            OSError: it cannot be written, or the folder was let go of; nothing of it counts.
+        """
+        with self._write_lock:
+            self._check_held()
+            self._journal.add(changed, deleted)
 
     def read_next_producer_id(self) -> int:
         """Return the first producer id that no earlier run can have given away.
@@ -109,9 +104,12 @@ class DataDirectory:
         """Write down that every producer id below may be in use.
 
         Raises:
-            OSError: it cannot be written; the old file stands.
+            OSError: it cannot be written, or the folder was let go of; the old file stands.
         """
-        self._write(self._producer_ids_path, {"next_producer_id": next_producer_id})
+        content = {"format_version": _FORMAT_VERSION, "next_producer_id": next_producer_id}
+        with self._write_lock:
+            self._check_held()
+            replace_file(self._producer_ids_path, json.dumps(content).encode(), sync=True)
 
     def set_aside_stray(self, folder: Path) -> Path | None:
         """Rename a partition's folder that belongs to no topic; returns its new name.
@@ -137,17 +135,25 @@ class DataDirectory:
             shutil.rmtree(folder)
 
     def close(self) -> None:
-        """Let another broker use the folder. May be repeated."""
-        if self._lock_fd >= 0:
-            # A forked child may hold a copy of the descriptor, and with it the lock.
-            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
-            self.abandon()
+        """Let another broker use the folder. May be repeated. Blocks for a write under way."""
+        with self._write_lock:
+            if self._lock_fd >= 0:
+                # A forked child may hold a copy of the descriptor, and with it the lock.
+                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+                self.abandon()
 
     def abandon(self) -> None:
         """In the child of a fork: let go of the descriptor; the lock stays the parent's."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
+            self._journal.close()
+
+    def _check_held(self) -> None:
+        if self._lock_fd < 0:
+            raise OSError(
+                errno.EBADF, "this broker is stopped, the folder may be another's", str(self.path)
+            )
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
@@ -165,21 +171,6 @@ class DataDirectory:
                 key="data_dir",
             )
         return dict(content)
-
-    def _write(self, path: Path, content: dict[str, Any]) -> None:
-        text = json.dumps({"format_version": _FORMAT_VERSION, **content}, indent=1)
-        new = path.with_suffix(".new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(fd)
-        new.replace(path)
-        folder = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     @staticmethod
     def _damaged(path: Path, error: Exception) -> ConfigError:

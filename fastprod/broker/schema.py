@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar, dataclass_transform
 
@@ -64,6 +64,7 @@ __all__ = [
     "FieldType",
     "Schema",
     "SchemaError",
+    "SharedList",
     "Struct",
     "field",
     "fields_of",
@@ -75,6 +76,29 @@ M = TypeVar("M")
 
 _MAX_VERSION = 0x7FFF
 _REQUIRED: Any = object()
+
+
+class SharedList(list[Any]):
+    """A list that stands in many messages: it is written once, and its bytes from then on.
+
+    It must not change. Threads may share it.
+    """
+
+    __slots__ = ("_written",)
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__(items)
+        self._written: dict[Any, bytes] = {}
+
+    def write(self, out: Output, write_item: Callable[[Output, Any], None]) -> None:
+        """Write all items by `write_item`, as the version has it."""
+        data = self._written.get(write_item)
+        if data is None:
+            fresh = Output()
+            for value in self:
+                write_item(fresh, value)
+            data = self._written[write_item] = b"".join(fresh.parts())
+        out += data
 
 
 class Array:
@@ -123,6 +147,9 @@ class Array:
                 write_length(out, -1)
                 return
             write_length(out, len(values))
+            if type(values) is SharedList:
+                values.write(out, write_item)
+                return
             for value in values:
                 write_item(out, value)
 

@@ -88,6 +88,7 @@ class SharedState:
             "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
         )
         self.side_track = SideTrack("fastprod-broker-side-track")
+        self.topic_track = SideTrack("fastprod-broker-topic-track")
         self.replica_manager = ReplicaManager(self.topics)
         self.request_log = RequestLog(config.request_log_size)
         self.apis = KafkaApis(table, self._handlers(), faults, self.request_log)
@@ -104,13 +105,14 @@ class SharedState:
             node_ids,
             self._open_log,
             self.clock.monotonic_ns,
-            None if directory is None else lambda all: directory.write_cluster(cluster_id, all),
+            None if directory is None else directory.write_topics,
         )
         self.cluster = Cluster(cluster_id, node_ids, self.topics)
         for topic in saved:
             self.topics.restore(topic)
         self._is_restoring = False
-        self.topics.save()
+        if directory is not None:
+            directory.write_cluster(cluster_id, [each.saved() for each in self.topics.all()])
         self.producer_ids = (
             ProducerIds()
             if directory is None
@@ -146,10 +148,12 @@ class SharedState:
             "Produce": ProduceApi(replicas, purgatory, cluster, self.side_track),
             "Fetch": FetchApi(replicas, purgatory, self.config, self._directory is not None),
             "ListOffsets": ListOffsetsApi(replicas),
-            "Metadata": MetadataApi(cluster, self.config, self.clock.monotonic_ns),
+            "Metadata": MetadataApi(
+                cluster, self.config, self.clock.monotonic_ns, self.topic_track
+            ),
             "FindCoordinator": FindCoordinatorApi(cluster),
-            "CreateTopics": CreateTopicsApi(cluster),
-            "DeleteTopics": DeleteTopicsApi(cluster, purgatory),
+            "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_track),
+            "DeleteTopics": DeleteTopicsApi(cluster, purgatory, self.topic_track),
             "InitProducerId": InitProducerIdApi(self.producer_ids),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config),
             "DescribeCluster": DescribeClusterApi(cluster),
@@ -161,6 +165,17 @@ class SharedState:
     def connection_ended(self, connection: Connection) -> None:
         """Forget what its client waited for."""
         self.purgatory.withdraw_all(connection)
+
+    def begin_close(self) -> None:
+        """Answer what is parked, and let no topic be made any more; what is being made ends soon.
+
+        May be repeated.
+
+        Raises:
+            TimeoutError: the timer's thread has not ended within 10 s.
+        """
+        self.topics.refuse_changes()
+        self.purgatory.close()
 
     def close(self) -> None:
         """Answer what is parked, close the logs, let go of the folder. May be repeated.
@@ -178,8 +193,9 @@ class SharedState:
                 steps.callback(self._directory.close)
             steps.callback(self.topics.close)
             steps.callback(self.log_upkeep.close)
+            steps.callback(self.topic_track.close)
             steps.callback(self.side_track.close)
-            steps.callback(self.purgatory.close)
+            steps.callback(self.begin_close)
 
     def abandon(self) -> None:
         """In the child of a fork: let go of the folder; it stays the parent's."""

@@ -29,6 +29,7 @@ class SideTrack:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._is_running = False
 
     def put(self, action: Callable[[], None]) -> bool:
         """Have `action` called soon; False: it will not be, there is no room or no thread."""
@@ -56,6 +57,11 @@ class SideTrack:
         """Whether an action that takes long should give up."""
         return self._is_closed
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._waiting and not self._is_running
+
     def close(self) -> None:
         """Forget what waits, and wait for the end of what runs. May be repeated.
 
@@ -78,6 +84,9 @@ class SideTrack:
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
+            self._is_running = False
             while not self._waiting and not self._is_closed:
                 self._changed.wait()
+            # Both under the lock, and in this order: no look from outside finds it idle between.
+            self._is_running = bool(self._waiting)
             return self._waiting.popleft() if self._waiting else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +12,11 @@ from typing import NamedTuple
 from fastprod.broker import codes
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_error import LogError
 from fastprod.broker.partition import Partition
 from fastprod.broker.topic_config import InvalidConfigError, TopicConfig
+
+_log = logging.getLogger(__name__)
 
 MAX_PARTITION_COUNT = 100_000
 """More in one topic are refused: each is a log."""
@@ -109,6 +113,9 @@ def invalid_name_reason(name: str) -> str | None:
 OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
 """Makes or recovers a log: topic, partition, the topic's id, its settings."""
 
+OnChange = Callable[[Sequence[SavedTopic], Sequence[bytes]], None]
+"""Writes down: topics as they are now, ids of topics that are gone; all or nothing."""
+
 
 class Topics:
     """Every topic by name and by id.
@@ -120,7 +127,8 @@ class Topics:
         node_ids: nodes that can lead partitions.
         open_log: makes the log of a partition.
         now_ns: the broker's clock.
-        on_change: writes topics down, called under the lock; None: they live in memory alone.
+        on_change: writes down topics that are new or have changed, and ids of those that are gone;
+            called under the lock; None: they live in memory alone.
     """
 
     def __init__(
@@ -129,9 +137,11 @@ class Topics:
         node_ids: Sequence[int],
         open_log: OpenLog,
         now_ns: Callable[[], int],
-        on_change: Callable[[list[SavedTopic]], None] | None = None,
+        on_change: OnChange | None = None,
     ) -> None:
         self._config = config
+        # Nearly all topics have it, and what is made of it for the first holds for all of them.
+        self._plain_config = TopicConfig(config, {})
         self._node_ids = list(node_ids)
         # Before they are up for the first time they are all taken to be on their way.
         self._live = self._node_ids
@@ -141,6 +151,7 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._partition_count = 0
+        self._is_closed = False
         self._lock = threading.RLock()
 
     @property
@@ -168,8 +179,9 @@ class Topics:
 
     def all(self) -> list[Topic]:
         """Every topic, by name."""
-        with self._lock:
-            return [self._by_name[name] for name in sorted(self._by_name)]
+        # Without the lock: who makes a topic of many partitions may have it for long.
+        by_name = self._by_name.copy()
+        return [by_name[name] for name in sorted(by_name)]
 
     def check_new(
         self,
@@ -189,8 +201,9 @@ class Topics:
             assignment: partition -> nodes, in place of the two numbers.
 
         Raises:
-            TopicError: it cannot be made so.
+            TopicError: it cannot be made so, or the broker is stopped.
         """
+        self._refuse_if_closed()
         reason = invalid_name_reason(name)
         if reason is None and name in INTERNAL_TOPICS:
             reason = f"{name} is the name of an internal topic"
@@ -206,7 +219,7 @@ class Topics:
             factor, is_clamped = self._checked_factor(replication_factor)
             replicas = self._spread(count, factor)
         try:
-            checked = TopicConfig(self._config, config or {})
+            checked = self._topic_config(config)
         except InvalidConfigError as error:
             raise TopicError(codes.INVALID_CONFIG, str(error)) from None
         if is_clamped and checked.number(_MIN_ISR) > factor:
@@ -225,8 +238,8 @@ class Topics:
         """Make a topic; it can be used when this returns. Arguments as `check_new`.
 
         Raises:
-            TopicError: as `check_new`.
-            OSError: a log's folder cannot be made.
+            TopicError: as `check_new`, or the broker was stopped meanwhile.
+            OSError: a log's folder cannot be made, or the topic not be written down.
         """
         with self._lock:
             made, replicas = self.check_new(
@@ -237,21 +250,30 @@ class Topics:
             try:
                 for nodes in replicas:
                     self._add_partition(topic, SavedPartition(nodes, 0))
+                    self._refuse_if_closed()
                 # First: nobody may write to a topic that a crash would forget.
-                self._write_down([*self.all(), topic])
-            except OSError:
-                for partition in topic.partitions:
-                    partition.delete()
+                self._write_down([topic])
+            except BaseException:
+                self._undo(topic)
                 raise
             self._install(topic)
             return topic
 
+    def _undo(self, topic: Topic) -> None:
+        """Let go of what was made of a topic; a stop does not wait for its folders to go."""
+        for partition in topic.partitions:
+            try:
+                if self._is_closed:
+                    partition.close()
+                else:
+                    partition.delete()
+            except LogError as error:
+                _log.warning("%s is in the way: %s", partition, error)
+
     def restore(self, saved: SavedTopic) -> Topic:
         """Take up a topic of an earlier run, with its logs; each leader epoch grows (C8.6)."""
         with self._lock:
-            topic = Topic(
-                saved.name, saved.id, TopicConfig(self._config, saved.config), self._now_ns()
-            )
+            topic = Topic(saved.name, saved.id, self._topic_config(saved.config), self._now_ns())
             for index, each in enumerate(saved.partitions):
                 nodes = [node for node in each.replicas if node in self._node_ids]
                 replicas = nodes or [self._node_ids[index % len(self._node_ids)]]
@@ -261,38 +283,57 @@ class Topics:
             self._install(topic)
             return topic
 
-    def save(self) -> None:
-        """Write all topics down."""
+    def save(self, names: Iterable[str]) -> None:
+        """Write down the topics of these names, whose leaders have changed.
+
+        Raises:
+            OSError: they cannot be written down.
+        """
         with self._lock:
-            self._write_down(self.all())
+            changed = [self._by_name[name] for name in names if name in self._by_name]
+            self._write_down(changed)
 
     def delete(self, name: str) -> Topic:
         """Take the topic out; returns it, with its logs gone and its partitions marked (D4.3).
 
         Raises:
-            TopicError: there is no such topic.
+            TopicError: there is no such topic, or the broker is stopped.
             OSError: it cannot be written down that it is gone; it is not.
         """
         with self._lock:
+            self._refuse_if_closed()
             topic = self._by_name.get(name)
             if topic is None:
                 raise TopicError(
                     codes.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'."
                 )
-            self._write_down([each for each in self.all() if each is not topic])
+            self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]
             self._partition_count -= len(topic.partitions)
             for partition in topic.partitions:
-                partition.delete()
+                try:
+                    partition.delete()
+                except LogError as error:
+                    # The topic is gone; its next namesake sets aside what is left of it.
+                    _log.error("files of %s stay: %s", partition, error)
             return topic
 
+    def refuse_changes(self) -> None:
+        """Make and delete no topics from now on; a creation under way ends soon. Does not block."""
+        self._is_closed = True
+
     def close(self) -> None:
-        """Close every log, whatever the closing of another raises."""
-        with contextlib.ExitStack() as steps:
+        """`refuse_changes`, and close every log, whatever the closing of another raises."""
+        self.refuse_changes()
+        with self._lock, contextlib.ExitStack() as steps:
             for topic in self.all():
                 for partition in topic.partitions:
                     steps.callback(partition.close)
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise TopicError(codes.BROKER_NOT_AVAILABLE, "this broker is stopped")
 
     def _install(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
@@ -308,9 +349,9 @@ class Topics:
                 f"max_partitions is {most:,}",
             )
 
-    def _write_down(self, topics: Iterable[Topic]) -> None:
-        if self._on_change is not None:
-            self._on_change(sorted(topic.saved() for topic in topics))
+    def _write_down(self, changed: Sequence[Topic], deleted: Sequence[bytes] = ()) -> None:
+        if self._on_change is not None and (changed or deleted):
+            self._on_change([topic.saved() for topic in changed], deleted)
 
     def _add_partition(self, topic: Topic, saved: SavedPartition) -> Partition:
         index = len(topic.partitions)
@@ -331,6 +372,9 @@ class Topics:
             [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
             for index in range(count)
         ]
+
+    def _topic_config(self, overrides: Mapping[str, str | None] | None) -> TopicConfig:
+        return TopicConfig(self._config, overrides) if overrides else self._plain_config
 
     def _checked_count(self, partition_count: int) -> int:
         count = self._config.num_partitions if partition_count == -1 else partition_count

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from fastprod.broker.request import Request, SizedBuffer
+from fastprod.broker.side_track import SideTrack
+
+# What the network's thread may make or delete: a file of each takes up to a millisecond.
+_QUICK_PARTITIONS = 16
 
 M = TypeVar("M")
 
@@ -73,3 +77,24 @@ class ApiHandler(Protocol):
 
     def refuse(self, call: Call[Any], code: int, text: str | None) -> None:
         """Answer every topic and partition of the call, or the whole, with an error."""
+
+
+def change_topics(
+    track: SideTrack, call: Call[Any], partition_count: int, work: Callable[[], None]
+) -> None:
+    """Have `work` make or delete so many partitions and answer the call: now, if that is quick.
+
+    Else, and while others make topics, it comes behind them on the track, and whoever wants
+    something else of the network's thread is served meanwhile.
+    """
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception as error:
+            call.failed(error)
+
+    if partition_count <= _QUICK_PARTITIONS and track.is_idle:
+        work()
+    elif not track.put(guarded):
+        call.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastprod.broker import codes
-from fastprod.broker.apis.call import Call
+from fastprod.broker.apis.call import Call, change_topics
 from fastprod.broker.cluster import Cluster
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.messages.describe_cluster import (
@@ -23,6 +23,7 @@ from fastprod.broker.messages.metadata import (
     MetadataResponseTopic,
 )
 from fastprod.broker.partition import NO_NODE, Partition
+from fastprod.broker.side_track import SideTrack
 from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, Topic, TopicError, invalid_name_reason
 
 _NS_PER_MS = 1_000_000
@@ -66,24 +67,46 @@ class MetadataApi:
         cluster: nodes and topics.
         config: whether topics are made on being asked about, and `metadata_lag_ms`.
         now_ns: the broker's clock.
+        track: where many topics are made.
     """
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: BrokerConfig,
+        now_ns: Callable[[], int],
+        track: SideTrack,
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._now_ns = now_ns
+        self._track = track
 
     def handle(self, call: Call[MetadataRequest]) -> None:
         """Tell of the nodes and of the topics asked for (D4.1)."""
         message = call.message
-        wants_all = message.topics is None or (call.version == 0 and not message.topics)
-        if wants_all:
-            topics = [self._describe(topic) for topic in self._cluster.topics.all()]
-        else:
-            create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
-            # Each once, as in Kafka: else a small request had a huge answer.
-            asked = {(each.name, each.topic_id): each for each in message.topics or ()}
-            topics = [self._find(each, create) for each in asked.values()]
+        if message.topics is None or (call.version == 0 and not message.topics):
+            self._answer(call, [self._describe(topic) for topic in self._cluster.topics.all()])
+            return
+        # Each once, as in Kafka: else a small request had a huge answer.
+        asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
+        create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
+        new_count = sum(self._is_new(each) for each in asked) if create else 0
+        if new_count == 0:
+            self._answer(call, [self._find(each, create) for each in asked])
+            return
+        change_topics(
+            self._track,
+            call,
+            new_count * self._config.num_partitions,
+            lambda: self._answer(call, [self._find(each, create) for each in asked]),
+        )
+
+    def _is_new(self, asked: MetadataRequestTopic) -> bool:
+        return asked.name is not None and self._cluster.topics.get(asked.name) is None
+
+    def _answer(self, call: Call[MetadataRequest], topics: list[MetadataResponseTopic]) -> None:
+        message = call.message
         if message.include_topic_authorized_operations:
             for topic in topics:
                 if topic.error_code == codes.NONE:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastprod.broker import codes
-from fastprod.broker.apis.call import Call
+from fastprod.broker.apis.call import Call, change_topics
 from fastprod.broker.cluster import Cluster
+from fastprod.broker.config import BrokerConfig
 from fastprod.broker.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -19,8 +20,10 @@ from fastprod.broker.messages.delete_topics import (
     DeleteTopicState,
 )
 from fastprod.broker.purgatory import DelayedOperationPurgatory
+from fastprod.broker.schema import SharedList
+from fastprod.broker.side_track import SideTrack
 from fastprod.broker.topic_config import TopicConfig
-from fastprod.broker.topics import ZERO_ID, TopicError
+from fastprod.broker.topics import ZERO_ID, Topic, TopicError
 
 _FIRST_DELETE_BY_ID_VERSION = 6
 _MOST_TOPICS = 10_000
@@ -40,13 +43,26 @@ class CreateTopicsApi:
 
     Args:
         cluster: whose topics.
+        config: how many partitions a topic has that asks for no number.
+        track: where many of them are made.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, config: BrokerConfig, track: SideTrack) -> None:
         self._cluster = cluster
+        self._config = config
+        self._track = track
 
     def handle(self, call: Call[CreateTopicsRequest]) -> None:
         """Make every topic that can be made; they can be used when the answer goes out."""
+        counts = [self._partition_count(topic) for topic in call.message.topics]
+        change_topics(self._track, call, sum(counts), lambda: self._create_all(call))
+
+    def _partition_count(self, asked: CreatableTopic) -> int:
+        if asked.num_partitions == -1:
+            return len(asked.assignments) or self._config.num_partitions
+        return max(asked.num_partitions, 0)
+
+    def _create_all(self, call: Call[CreateTopicsRequest]) -> None:
         by_name: dict[str, list[CreatableTopic]] = {}
         for topic in call.message.topics:
             by_name.setdefault(topic.name, []).append(topic)
@@ -58,6 +74,7 @@ class CreateTopicsApi:
                 f"{len(by_name):,} topics in one request, over {_MOST_TOPICS:,}",
             )
         results = []
+        told: dict[TopicConfig, SharedList] = {}
         for name, asked in by_name.items():
             try:
                 if refused is not None:
@@ -67,7 +84,7 @@ class CreateTopicsApi:
                         codes.INVALID_REQUEST,
                         f"topic {name!r} stands {len(asked)} times in the request",
                     )
-                results.append(self._create(asked[0], call.message.validate_only))
+                results.append(self._create(asked[0], call.message.validate_only, told))
             except TopicError as error:
                 results.append(_not_created(name, error.code, error.message))
         call.answer(CreateTopicsResponse(topics=results))
@@ -77,7 +94,9 @@ class CreateTopicsApi:
         names = dict.fromkeys(topic.name for topic in call.message.topics)
         call.answer(CreateTopicsResponse(topics=[_not_created(name, code, text) for name in names]))
 
-    def _create(self, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    def _create(
+        self, asked: CreatableTopic, validate_only: bool, told: dict[TopicConfig, SharedList]
+    ) -> CreatableTopicResult:
         topics = self._cluster.topics
         config = {each.name: each.value for each in asked.configs}
         assignment = {each.partition_index: each.broker_ids for each in asked.assignments}
@@ -88,23 +107,18 @@ class CreateTopicsApi:
         plan = (asked.name, asked.num_partitions, asked.replication_factor, config, assignment)
         if validate_only:
             checked, replicas = topics.check_new(*plan)
-            return _created(asked.name, ZERO_ID, checked, len(replicas), len(replicas[0]))
+            configs = _told(checked, told)
+            return _created(asked.name, ZERO_ID, configs, len(replicas), len(replicas[0]))
         made = topics.create(*plan)
-        first = made.partitions[0]
-        return _created(made.name, made.id, made.config, len(made.partitions), len(first.replicas))
+        first, configs = made.partitions[0], _told(made.config, told)
+        return _created(made.name, made.id, configs, len(made.partitions), len(first.replicas))
 
 
-def _created(
-    name: str, topic_id: bytes, config: TopicConfig, partition_count: int, replicas: int
-) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=name,
-        topic_id=topic_id,
-        error_code=codes.NONE,
-        error_message=None,
-        num_partitions=partition_count,
-        replication_factor=replicas,
-        configs=[
+def _told(config: TopicConfig, told: dict[TopicConfig, SharedList]) -> SharedList:
+    """The settings as they are told; `told` keeps those that several topics share."""
+    found = told.get(config)
+    if found is None:
+        found = told[config] = SharedList(
             CreatableTopicConfigs(
                 name=entry.setting.name,
                 value=entry.value,
@@ -113,7 +127,21 @@ def _created(
                 is_sensitive=False,
             )
             for entry in config.entries()
-        ],
+        )
+    return found
+
+
+def _created(
+    name: str, topic_id: bytes, configs: SharedList, partition_count: int, replicas: int
+) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=codes.NONE,
+        error_message=None,
+        num_partitions=partition_count,
+        replication_factor=replicas,
+        configs=configs,
     )
 
 
@@ -127,14 +155,27 @@ class DeleteTopicsApi:
     Args:
         cluster: whose topics.
         purgatory: fetches that wait for a deleted topic end (D4.3).
+        track: where many of them are deleted.
     """
 
-    def __init__(self, cluster: Cluster, purgatory: DelayedOperationPurgatory) -> None:
+    def __init__(
+        self, cluster: Cluster, purgatory: DelayedOperationPurgatory, track: SideTrack
+    ) -> None:
         self._cluster = cluster
         self._purgatory = purgatory
+        self._track = track
 
     def handle(self, call: Call[DeleteTopicsRequest]) -> None:
         """Delete every topic that there is."""
+        found = [self._find(asked) for asked in _asked(call)]
+        count = sum(len(topic.partitions) for topic in found if topic is not None)
+        change_topics(self._track, call, count, lambda: self._delete_all(call))
+
+    def _find(self, asked: DeleteTopicState) -> Topic | None:
+        topics = self._cluster.topics
+        return topics.by_id(asked.topic_id) if asked.name is None else topics.get(asked.name)
+
+    def _delete_all(self, call: Call[DeleteTopicsRequest]) -> None:
         refused = _not_controller(self._cluster, call.node_id)
         results = []
         for asked in _asked(call):
@@ -154,7 +195,7 @@ class DeleteTopicsApi:
     def _delete(self, asked: DeleteTopicState) -> DeletableTopicResult:
         name = asked.name
         if name is None:
-            topic = self._cluster.topics.by_id(asked.topic_id)
+            topic = self._find(asked)
             if topic is None:
                 raise TopicError(codes.UNKNOWN_TOPIC_ID, "This server has no topic with that id.")
             name = topic.name

@@ -51,6 +51,15 @@ def test_a_message_that_says_nothing_has_defaults_of_its_own() -> None:
     assert not hasattr(one, "__dict__")
 
 
+def test_a_list_that_many_messages_share_is_written_in_each_version_as_any_other() -> None:
+    items = [Item(name="a", late=3), Item(name="b")]
+    shared = schema.SharedList(items)
+    for version in (1, 2, 3, 3, 1):
+        plain = written(TEXTS, version, Texts(name="", items=items))
+        assert written(TEXTS, version, Texts(name="", items=shared)) == plain
+        assert written(TEXTS, version, Texts(name="x", items=shared)) != plain
+
+
 def test_fields_exist_in_their_versions_only() -> None:
     value = Texts(items=[Item(name="a", late=5)], only_once=1, middle=2)
     sizes = {version: written(TEXTS, version, value) for version in range(4)}
