@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -22,6 +23,7 @@ from fastprod.records import Node
 AF_INET = 2
 UNSUPPORTED_VERSION = 35
 BOOTSTRAP_SLOT = 0
+TOPIC_ID = bytes(15) + b"\x07"
 VERSIONS = {PRODUCE: (0, 12), METADATA: (0, 12), API_VERSIONS: (0, 4), INIT_PRODUCER_ID: (0, 5)}
 
 
@@ -129,7 +131,13 @@ class World:
         self.tell(EventKind.CONNECTED, slot)
         self.answer_api_versions()
 
-    def answer_metadata(self, leaders: dict[str, list[int]], nodes: int = 2) -> None:
+    def answer_metadata(
+        self,
+        leaders: dict[str, list[int]],
+        nodes: int = 2,
+        topic_id: bytes = TOPIC_ID,
+        epoch: int = 3,
+    ) -> None:
         self.answer(
             METADATA,
             throttle_time=0,
@@ -143,7 +151,7 @@ class World:
                 {
                     "error_code": 0,
                     "name": topic,
-                    "topic_id": bytes(15) + b"\x07",
+                    "topic_id": topic_id,
                     "is_internal": False,
                     "topic_authorized_operations": 0,
                     "partitions": [
@@ -151,7 +159,7 @@ class World:
                             "error_code": 0,
                             "partition_index": i,
                             "leader_id": leader,
-                            "leader_epoch": 3,
+                            "leader_epoch": epoch,
                             "replica_nodes": [leader],
                             "isr_nodes": [leader],
                             "offline_replicas": [],
@@ -232,7 +240,7 @@ def test_leaders_reach_the_engine_before_the_callers_are_woken() -> None:
     world.turn()
     world.answer_metadata({"t": [2, 1, 2]})
     ((topic, topic_id, leaders),) = world.engine.take("set_topic")
-    assert (topic, topic_id) == ("t", bytes(15) + b"\x07")
+    assert (topic, topic_id) == ("t", TOPIC_ID)
     slot_of = {node: slot for slot, _, node in leaders}
     assert [(epoch, node) for _, epoch, node in leaders] == [(3, 2), (3, 1), (3, 2)]
     assert len({BOOTSTRAP_SLOT, slot_of[1], slot_of[2]}) == 3
@@ -428,6 +436,92 @@ def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
     world.turn()
     assert world.engine.take("connect") == []
     assert world.sent() == []
+
+
+@pytest.mark.xfail(strict=True, reason="D4: what is due waits for every event")
+def test_what_is_due_does_not_wait_for_a_flood_of_events() -> None:
+    """G.1, F.2: a leader that has records is connected to in the midst of it."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    ((_, _, leaders),) = world.engine.take("set_topic")
+    blank = (0, 0, 0, 0)
+    events = [(EventKind.CONNECT_WANTED, leaders[0][0], *blank, None, None)]
+    events += [(EventKind.METADATA_WANTED, -1, *blank, "t", None)] * 5_000
+    events += [(EventKind.STOPPED, -1, *blank, None, None)]
+    handled = iter(events)
+    left_at_connect: list[int] = []
+    world.engine.next_event = lambda timeout_s: next(handled)  # type: ignore[attr-defined]
+    world.engine.connect = (  # type: ignore[attr-defined]
+        lambda *args: left_at_connect.append(sum(1 for _ in handled))
+    )
+    with contextlib.suppress(StopIteration):
+        world.client._take_events(0)
+        while not left_at_connect and not world.client._is_stopped:
+            world.turn()
+            world.client._take_events(0)
+    assert left_at_connect
+    assert left_at_connect[0] >= 4_000
+
+
+@pytest.mark.xfail(strict=True, reason="D4: each hint hands the whole topic over anew")
+def test_leader_hints_are_taken_together_and_only_what_they_change_is_handed_over() -> None:
+    """H.6 (KIP-951): the newest one of a partition stays."""
+    world = World(enable_idempotence=False)
+    for topic in ("t", "u"):
+        world.metadata.add(topic, world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1] * 100, "u": [1]})
+    slot_of = {node: slot for _, _, all in world.engine.take("set_topic") for slot, _, node in all}
+    for topic, partition, leader, epoch in (
+        ("t", 7, 2, 4),
+        ("t", 9, 3, 4),
+        ("u", 0, 2, 3),
+        ("t", 7, 1, 5),
+    ):
+        world.tell(
+            EventKind.LEADER_HINT, 9092, topic=topic, a=partition, b=leader, c=epoch, data=b"b9"
+        )
+    assert world.engine.take("set_leaders") == []
+    world.turn()
+    ((topic, leaders),) = world.engine.take("set_leaders")
+    slot_of[3] = max(slot_of.values()) + 1
+    assert topic == "t"
+    assert {partition: told for partition, *told in leaders} == {
+        7: [slot_of[1], 5, 1],
+        9: [slot_of[3], 4, 3],
+    }
+    assert world.engine.take("set_topic") == []
+    world.turn()
+    assert world.engine.take("set_leaders") == []
+
+
+@pytest.mark.xfail(strict=True, reason="D4: each hint hands the whole topic over anew")
+def test_a_hint_that_came_before_an_answer_is_taken_before_it() -> None:
+    """H.4.2: a topic that was made anew starts with lower epochs than the hint's."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    world.metadata.request_update()
+    world.turn()
+    world.now_ms += 100
+    world.turn()
+    ((slot, *_),) = [command for command in world.engine.take("connect") if command[0]]
+    world.connect(slot)
+    world.turn()
+    world.tell(EventKind.LEADER_HINT, -1, topic="t", a=0, b=2, c=9)
+    world.engine.take("set_topic")
+    world.answer_metadata({"t": [1]}, topic_id=bytes(15) + b"\x08", epoch=0)
+    names = [name for name, *_ in world.engine.commands if name in ("set_leaders", "set_topic")]
+    assert names == ["set_leaders", "set_topic"]
+    known = world.metadata.cluster.partition("t", 0)
+    assert known is not None
+    assert (known.leader_id, known.leader_epoch) == (1, 0)
 
 
 def test_it_ends_with_the_io_thread() -> None:
