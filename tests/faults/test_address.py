@@ -92,6 +92,20 @@ def test_a_host_that_no_dns_knows_is_refused_by_the_constructor() -> None:
         assert caught.value.key == "bootstrap_servers"
 
 
+@pytest.mark.xfail(strict=True, reason="the text names no host")
+def test_bootstrap_servers_that_do_not_resolve_are_named_each_with_its_reason() -> None:
+    """A.1.4: all of them, as none will do."""
+    with pytest.raises(ConfigError) as caught:
+        quick_producer("no-such-host.invalid:9092,two..dots:9093")
+    for word in (
+        "no-such-host.invalid:9092",
+        "Name or service not known",
+        "two..dots:9093",
+        "'two..dots' cannot be a host name",
+    ):
+        assert word in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [

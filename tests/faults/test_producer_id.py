@@ -1,0 +1,106 @@
+"""InitProducerId goes wrong: the log and the records that fail name the broker, and say what."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod.api_versions import INIT_PRODUCER_ID
+from fastprod.errors import (
+    ClusterAuthorizationError,
+    DeliveryTimeoutError,
+    KafkaError,
+)
+from peer.script import Rule
+from peer_fixtures import PeerFactory
+from quick_producer import WAIT_S, quick_producer
+
+Fault = Callable[[Rule], Rule]
+SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 500}
+DENIED = 31
+BAD_REQUEST = 42
+
+xfail = pytest.mark.xfail(strict=True, reason="the text names no broker")
+
+
+@xfail
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda rule: rule.close(), "ended before it answered InitProducerId"),
+        (lambda rule: rule.truncate(9), "ended before it answered InitProducerId"),
+        (lambda rule: rule.silence(), "ended before it answered InitProducerId"),
+        (lambda rule: rule.reply(b"\0\0\0\6\0\0\0\0\0\0"), "InitProducerId that does not parse"),
+        (lambda rule: rule.error(14), "refused InitProducerId: COORDINATOR_LOAD_IN_PROGRESS (14)"),
+    ],
+    ids=["closed", "cut", "silent", "garbled", "refused for now"],
+)
+def test_records_that_expire_without_a_producer_id_name_the_broker(
+    new_peer: PeerFactory, caplog: pytest.LogCaptureFixture, fault: Fault, words: str
+) -> None:
+    """F.5.1, D.8.2; users' need 12."""
+    peer = new_peer({"t": 1})
+    fault(peer.on(INIT_PRODUCER_ID)).always()
+    with caplog.at_level(logging.WARNING), quick_producer(peer, **SHORT) as producer:
+        error = producer.send("t", b"x").exception(WAIT_S)
+        assert isinstance(error, DeliveryTimeoutError)
+        peer.clear_script()
+        assert producer.send("t", b"y").result(WAIT_S).offset == 0
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    for word in (words, peer.bootstrap_servers, "node 1"):
+        assert word in str(error)
+        assert word in logged
+
+
+@xfail
+@pytest.mark.parametrize("code", [DENIED, BAD_REQUEST])
+def test_records_that_fail_because_the_broker_refuses_name_it(
+    new_peer: PeerFactory, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """F.5.1: for this once, or for good."""
+    peer = new_peer({"t": 1})
+    peer.on(INIT_PRODUCER_ID).hold()
+    peer.on(INIT_PRODUCER_ID).error(code)
+    with caplog.at_level(logging.WARNING), quick_producer(peer, linger_ms=0) as producer:
+        future = producer.send("t", b"x")
+        peer.wait_until_held()
+        peer.close_all()  # what is held was no answer: the next one is
+        error = future.exception(WAIT_S)
+        assert isinstance(error, KafkaError)
+        assert error.code == code
+        if code == DENIED:
+            assert isinstance(error, ClusterAuthorizationError)
+            assert producer.send("t", b"y").result(WAIT_S).offset == 0
+        else:
+            with pytest.raises(KafkaError, match=peer.bootstrap_servers):
+                producer.send("t", b"y")
+        peer.release()
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    for word in (peer.bootstrap_servers, "node 1", "refused InitProducerId"):
+        assert word in str(error)
+        assert word in logged
+
+
+def failure(producer: KafkaProducer) -> BaseException | None:
+    """Of the next record, or of the producer itself if it has been noticed already."""
+    try:
+        return producer.send("t", b"x").exception(WAIT_S)
+    except KafkaError as error:
+        return error
+
+
+@xfail
+def test_a_broker_that_gives_no_producer_ids_is_named(
+    new_peer: PeerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G.2.7, F.5.1."""
+    peer = new_peer({"t": 1}, versions={INIT_PRODUCER_ID: None})
+    with caplog.at_level(logging.WARNING), quick_producer(peer, linger_ms=0) as producer:
+        said = [str(failure(producer)) for _ in range(3)]
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    for text in (*said, logged):
+        for word in (peer.bootstrap_servers, "node 1", "does not offer InitProducerId"):
+            assert word in text
