@@ -10,7 +10,7 @@ from fastprod._core.connection cimport (
 )
 from fastprod._core.drain cimport abort_all
 from fastprod._core.event_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_FAIL, DO_LEADERS, DO_PRODUCER_ID, DO_READY,
+    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_FAIL, DO_ID_TROUBLE, DO_LEADERS, DO_PRODUCER_ID, DO_READY,
     DO_RESET_ASKED, DO_SEND, DO_THROTTLE, DO_TOPIC_ID, DO_TROUBLE, Event, ON_RESPONSE,
     event_free, event_new, event_push, event_take,
 )
@@ -131,6 +131,15 @@ cdef void _set_trouble(IoThread* io, Event* event) noexcept nogil:
     io.trouble = text
 
 
+cdef void _set_producer_id_trouble(IoThread* io, Event* event) noexcept nogil:
+    """NULL: there is an id."""
+    free(io.producer_id_trouble)
+    io.producer_id_trouble = NULL
+    if event != NULL:
+        io.producer_id_trouble = <char*>event.data      # NUL-terminated by who sent it
+        event.data = NULL
+
+
 cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     """One command of the control thread. Takes the event."""
     cdef Node* node
@@ -147,6 +156,9 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
         io.producer_id = event.a
         io.producer_epoch = <int16_t>event.b
         io.asked_producer_id = False
+        _set_producer_id_trouble(io, NULL)
+    elif event.kind == DO_ID_TROUBLE:
+        _set_producer_id_trouble(io, event)
     elif event.kind == DO_ABORT:
         abort_all(io, <int32_t>event.a)
         io.asked_producer_id = False

@@ -138,6 +138,8 @@ cdef void _explain(IoThread* io, ProducerBatch* batch) noexcept nogil:
         batch.result.last_code = WAIT_LEADER
     if io.idempotent and io.producer_id < 0:
         batch.result.last_code = WAIT_PRODUCER_ID
+        if io.producer_id_trouble != NULL:
+            trouble = io.producer_id_trouble
     if trouble != NULL:
         batch.result.message = strdup(trouble)
 
@@ -162,7 +164,9 @@ cdef void batch_fail(
     if code == ERR_ABORTED:
         io.counters.records_aborted += batch.count
     _partition(batch).topic.error_total += batch.count
-    event = event_new(ON_FAILED, -1, NULL, 0)
+    event = event_new(
+        ON_FAILED, -1, batch.result.message,
+        0 if batch.result.message == NULL else <int64_t>strlen(batch.result.message))
     if event != NULL:
         event.pointer = _partition(batch).topic
         event.a = code

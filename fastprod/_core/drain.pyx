@@ -1,6 +1,7 @@
 """Bodies of ready, drain and expire; the contract is in drain.pxd."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport strlen
 
 from fastprod._core.accumulator cimport (
     CLOSED, Partition, Topic, batch_estimate, batch_is_full, topic_observe_ratio,
@@ -435,6 +436,9 @@ cdef void update_load(IoThread* io) noexcept nogil:
 cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept nogil:
     cdef ProducerBatch* batch
     cdef ProducerBatch* following
+    # A broker's code without an answer to records is about the producer id.
+    cdef const char* why = io.producer_id_trouble if code > 0 else NULL
+    cdef int32_t why_size = -1 if why == NULL else <int32_t>strlen(why)
     fp_mutex_lock(&p.lock)
     batch = p.head
     p.head = NULL
@@ -447,13 +451,14 @@ cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept no
         batch.is_closed = True
         if batch.has_sequence:
             sequence_unresolved(p)
-        batch_fail(io, batch, code, 0, NULL, -1)
+        batch_fail(io, batch, code, 0, <const uint8_t*>why, why_size)
         batch_release(io, batch)
         batch = following
     while p.flight_first != NULL:
         if p.flight_first.has_sequence:
             sequence_unresolved(p)
-        batch_fail(io, p.flight_first, code, 0, NULL, -1)   # leaves the list; its request owns it
+        # Leaves the list; its request owns it.
+        batch_fail(io, p.flight_first, code, 0, <const uint8_t*>why, why_size)
     sequence_settle(io, p)
 
 

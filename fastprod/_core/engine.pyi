@@ -128,6 +128,8 @@ class Engine:
         """Send no Produce request to a node for so long."""
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
         """Hand over the producer id that the I/O thread asked for."""
+    def set_producer_id_trouble(self, text: str) -> None:
+        """Say why there is no producer id, for records that fail before there is one."""
     def fail(self, code: int) -> None:
         """Fail everything, now and later, with a Kafka error code."""
     def abort_pending(self, code: int) -> None:

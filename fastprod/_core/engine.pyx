@@ -19,7 +19,7 @@ from fastprod._core.delivery cimport (
     incomplete_close, incomplete_last_number, incomplete_record_count, incomplete_wait,
 )
 from fastprod._core.event_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_FAIL, DO_LEADERS, DO_PRODUCER_ID, DO_READY,
+    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_FAIL, DO_ID_TROUBLE, DO_LEADERS, DO_PRODUCER_ID, DO_READY,
     DO_RESET_ASKED, DO_SEND, DO_THROTTLE, DO_TOPIC_ID, DO_TROUBLE, Event,
     event_free, event_new, event_push, event_take,
 )
@@ -208,6 +208,10 @@ cdef class Engine:
     def set_producer_id(self, int64_t producer_id, int epoch):
         """Hand over the producer id that was asked for."""
         self._command(DO_PRODUCER_ID, -1, producer_id, epoch, None)
+
+    def set_producer_id_trouble(self, str text):
+        """Say why there is no producer id."""
+        self._command(DO_ID_TROUBLE, -1, 0, 0, text.encode() + b"\0")
 
     def fail(self, int code):
         """Fail everything, now and later."""

@@ -17,6 +17,7 @@ cdef enum EventKind:
     DO_RESET_ASKED = 10     # metadata was looked at: ask again if a leader is still missing
     DO_ABORT = 12           # a: error code: everything queued fails; later sends are welcome
     DO_TROUBLE = 11         # slot or -1, data: why the node cannot be used; empty: it can
+    DO_ID_TROUBLE = 13      # data: why there is no producer id
     # I/O thread -> control thread
     ON_CONNECTED = 101      # slot
     ON_DISCONNECTED = 102   # slot, a: CloseReason, b: errno, c: bad frame size, d: 1 timed out
@@ -27,7 +28,7 @@ cdef enum EventKind:
     ON_LEADER_HINT = 106
     ON_PRODUCER_ID_WANTED = 107
     ON_FATAL = 108          # a: Kafka code
-    ON_FAILED = 109         # pointer: Topic*, a: code, b: records, c: partition
+    ON_FAILED = 109         # pointer: Topic*, a: code, b: records, c: partition, data: why or NULL
     ON_STOPPED = 110
     ON_PROTOCOL_ERROR = 111  # slot, a: what (ProtocolFault), b, c: numbers
 

@@ -130,6 +130,7 @@ cdef struct IoThread:
     char* trouble               # owned; the latest of any node, or NULL
     int64_t producer_id         # -1: none
     int16_t producer_epoch
+    char* producer_id_trouble   # owned; why there is none, or NULL
     bint asked_producer_id
     bint asked_metadata
     int32_t fatal_code          # atomic; 0: none

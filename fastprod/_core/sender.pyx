@@ -94,6 +94,7 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
         io.spare_requests = request.next
         request_free(request)
     free(io.trouble)
+    free(io.producer_id_trouble)
     sealer_free(&io.sealer)
     event_queue_destroy(&io.commands)
     event_queue_destroy(&io.events)

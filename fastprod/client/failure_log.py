@@ -37,12 +37,13 @@ class FailureLog:
         if event is None or (is_fresh and not is_end):
             return
         _LOG.error(
-            "%d record(s) failed; the latest for topic %s, partition %d, with code %d: their "
+            "%d record(s) failed; the latest for topic %s, partition %d, with code %d%s: their "
             "futures and callbacks have the error",
             self._record_count,
             event.topic,
             event.c,
             event.a,
+            "" if event.data is None else f" ({event.data.decode('utf-8', 'replace')})",
         )
         self._record_count = 0
         self._latest = None

@@ -10,12 +10,29 @@ from dataclasses import dataclass
 from fastprod.client.connections import NO_LIMIT_MS, ClusterConnectionStates, LeastLoadedNode
 from fastprod.client.metadata import Metadata, MetadataChanges, MetadataRequestAndVersion
 from fastprod.errors import IllegalStateError, KafkaError, error_for_code
+from fastprod.frames import SchemaError
 from fastprod.protocol import MetadataResponse
 from fastprod.records import Node
 
 _LOG = logging.getLogger(__name__)
 
 _REBOOTSTRAP_REQUIRED = 129
+_PARTITION_LIMIT = 1 << 20
+"""No topic has so many: a damaged number must not become memory."""
+
+
+def check_partitions(response: MetadataResponse) -> None:
+    """Refuse an answer with partition numbers that cannot be.
+
+    Raises:
+        SchemaError: and which they are.
+    """
+    for topic in response.topics:
+        numbers = [partition.partition for partition in topic.partitions]
+        if numbers and not 0 <= min(numbers) <= max(numbers) < _PARTITION_LIMIT:
+            raise SchemaError(
+                f"topic {topic.name!r} has partitions numbered {min(numbers)} to {max(numbers)}"
+            )
 
 
 class Step(enum.Enum):

@@ -30,15 +30,14 @@ from fastprod.client.connections import ClusterConnectionStates
 from fastprod.client.events import CloseReason, Event, EventKind
 from fastprod.client.failure_log import FailureLog
 from fastprod.client.metadata import Metadata, MetadataChanges
-from fastprod.client.metadata_updater import MetadataUpdater, Step
+from fastprod.client.metadata_updater import MetadataUpdater, Step, check_partitions
 from fastprod.client.metrics import ProducerMetrics
+from fastprod.client.producer_id import UNSUPPORTED_VERSION, ProducerIdRequests, check_producer_id
 from fastprod.client.trouble import Limits, connection_trouble, protocol_trouble
 from fastprod.config import ProducerConfig
 from fastprod.errors import KafkaError, NetworkError, UnsupportedVersionError, error_for_code
 from fastprod.frames import SchemaError
 from fastprod.messages import (
-    InitProducerIdResponse,
-    MetadataResponse,
     init_producer_id_request,
     metadata_request,
     parse_init_producer_id_response,
@@ -51,12 +50,15 @@ _LOG = logging.getLogger(__name__)
 
 NODE_READY: Final = 3
 SOFTWARE_NAME: Final = "fastprod"
-_CLUSTER_AUTHORIZATION_FAILED: Final = 31
-_UNSUPPORTED_VERSION: Final = 35
 _LONGEST_SLEEP_MS: Final = 1_000
 _DELAY_AFTER_ERROR_MS: Final = 100
-_PARTITION_LIMIT: Final = 1 << 20
-"""No topic has so many: a damaged number must not become memory."""
+_MOST_EVENTS: Final = 100
+"""Events between two looks at what is due; each costs some 10 us."""
+_API_NAMES: Final = {
+    API_VERSIONS: "ApiVersions",
+    METADATA: "Metadata",
+    INIT_PRODUCER_ID: "InitProducerId",
+}
 
 
 class EngineView(Protocol):
@@ -68,6 +70,7 @@ class EngineView(Protocol):
     def close_connection(self, slot: int, timed_out: bool = False) -> None: ...
     def throttle(self, slot: int, throttle_ms: int) -> None: ...
     def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
+    def set_producer_id_trouble(self, text: str) -> None: ...
     def fail(self, code: int) -> None: ...
     def abort_pending(self, code: int) -> None: ...
     def metadata_seen(self) -> None: ...
@@ -75,6 +78,7 @@ class EngineView(Protocol):
     def set_topic(
         self, name: str, topic_id: bytes, leaders: list[tuple[int, int, int]]
     ) -> None: ...
+    def set_leaders(self, name: str, leaders: list[tuple[int, int, int, int]]) -> None: ...
     def forget_leaders(self, name: str) -> None: ...
     def next_event(self, timeout_s: float | None) -> tuple[object, ...] | None: ...
     def post(self, kind: int, a: int = 0) -> None: ...
@@ -154,12 +158,12 @@ class NetworkClient:
             reconnect_backoff_ms=config.reconnect_backoff_ms,
             request_timeout_ms=config.request_timeout_ms,
         )
-        self._wants_producer_id = config.enable_idempotence
-        self._is_producer_id_pending = False
-        self._producer_id_at_ms = 0
-        self._producer_id_failures = 0
-        self._retry_backoff = ExponentialBackoff(
-            config.retry_backoff_ms, config.retry_backoff_max_ms
+        self._hints: list[LeaderHint] = []
+        self._hint_nodes: dict[int, Node] = {}
+        self._producer_id = ProducerIdRequests(
+            engine,
+            ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            is_wanted=config.enable_idempotence,
         )
         self._unsupported: UnsupportedVersionError | None = None
         self._failures = FailureLog()
@@ -217,6 +221,7 @@ class NetworkClient:
         """Returns ms to the next look."""
         now_ms = self._clock_ms()
         self._failures.say_if_due(now_ms)
+        self._apply_leader_hints()
         return min(
             self._maybe_update_metadata(now_ms),
             self._maybe_init_producer_id(now_ms),
@@ -226,10 +231,15 @@ class NetworkClient:
         )
 
     def _take_events(self, delay_ms: int) -> None:
-        found = self._engine.next_event(max(delay_ms, 0) / 1000)
-        while found is not None and not self._is_stopped:
+        timeout_s = max(delay_ms, 0) / 1000
+        for _ in range(_MOST_EVENTS):
+            found = self._engine.next_event(timeout_s)
+            if found is None:
+                return
             self._on_event(Event(*found))  # type: ignore[arg-type]
-            found = self._engine.next_event(0)
+            if self._is_stopped:
+                return
+            timeout_s = 0
 
     def _on_event(self, event: Event) -> None:
         match event.kind:
@@ -251,7 +261,7 @@ class NetworkClient:
             case EventKind.LEADER_HINT:
                 self._on_leader_hint(event)
             case EventKind.PRODUCER_ID_WANTED:
-                self._wants_producer_id = True
+                self._producer_id.want()
             case EventKind.FATAL:
                 self._listener.failed_for_good(self._fatal_error(event.a))
             case EventKind.FAILED:
@@ -266,7 +276,7 @@ class NetworkClient:
                 self._is_stopped = True
 
     def _fatal_error(self, code: int) -> KafkaError:
-        if code == _UNSUPPORTED_VERSION and self._unsupported is not None:
+        if code == UNSUPPORTED_VERSION and self._unsupported is not None:
             return self._unsupported
         return error_for_code(code)
 
@@ -280,9 +290,12 @@ class NetworkClient:
         return slot
 
     def _where(self, node_id: int) -> str:
-        """The address a node was last connected at, for messages."""
+        """Where a node was last connected at, and its id, for messages."""
         node = self._connected.get(node_id) or self._metadata.cluster.node(node_id)
-        return f"{node.host}:{node.port}" if node is not None else f"node {node_id}"
+        if node is None:
+            return f"node {node_id}"
+        known = f" (node {node_id})" if node_id >= 0 else ""  # else one of bootstrap_servers
+        return f"{node.host}:{node.port}{known}"
 
     def _note_trouble(self, error: KafkaError, node_id: int) -> None:
         """Keep the reason for the errors of whoever waits, and for records that expire."""
@@ -362,9 +375,9 @@ class NetworkClient:
             else:
                 self._on_producer_id(event, pending)
         except SchemaError as error:
-            text = f"broker {self._where(pending.node_id)} sent an answer that does not parse"
-            _LOG.error("%s: %s", text, error)
-            self._note_trouble(NetworkError(f"{text}: {error}"), pending.node_id)
+            text = _unreadable(self._where(pending.node_id), pending, error)
+            _LOG.error("%s", text)
+            self._note_trouble(NetworkError(text), pending.node_id)
             self._engine.close_connection(event.slot)
 
     # ApiVersions (G.5).
@@ -460,11 +473,12 @@ class NetworkClient:
             return
         try:
             response = parse_metadata_response(pending.version, event.data)
-            _check_partitions(response)
+            check_partitions(response)
         except SchemaError:
             self._updater.handle_failed_request(now_ms)
             raise
         self._throttle(pending, response.throttle_ms)
+        self._apply_leader_hints()  # they are older than the answer
         if self._metadata.is_closed:
             return
         answer = self._updater.handle_response(response, now_ms, apply=self._apply)
@@ -498,13 +512,27 @@ class NetworkClient:
         self._engine.set_topic(topic, cluster.topic_id(topic) or bytes(16), leaders)
 
     def _on_leader_hint(self, event: Event) -> None:
+        """Keep a hint for the next look: those of one answer come together."""
         assert event.topic is not None
-        nodes = []
+        self._hints.append(LeaderHint(event.topic, event.a, event.b, event.c))
         if event.data is not None:
-            nodes.append(Node(event.b, event.data.decode("utf-8", "replace"), event.slot))
-        hint = LeaderHint(event.topic, event.a, event.b, event.c)
-        if self._metadata.apply_leader_hints([hint], nodes):
-            self._apply_topic(event.topic)
+            host = event.data.decode("utf-8", "replace")
+            self._hint_nodes[event.b] = Node(event.b, host, event.slot)
+
+    def _apply_leader_hints(self) -> None:
+        """Take the hints there are (KIP-951), and hand over what they change."""
+        if not self._hints:
+            return
+        hints, nodes = self._hints, self._hint_nodes
+        self._hints, self._hint_nodes = [], {}
+        leaders: dict[str, list[tuple[int, int, int, int]]] = {}
+        for topic, partition, leader_id, epoch in self._metadata.apply_leader_hints(
+            hints, nodes.values()
+        ):
+            told = (partition, self._slot(leader_id), epoch, leader_id)
+            leaders.setdefault(topic, []).append(told)
+        for topic, changed in leaders.items():
+            self._engine.set_leaders(topic, changed)
 
     # Producer id (F.5.1).
 
@@ -526,76 +554,45 @@ class NetworkClient:
         return None
 
     def _maybe_init_producer_id(self, now_ms: int) -> int:
-        if not self._wants_producer_id or self._is_producer_id_pending:
-            return _LONGEST_SLEEP_MS
-        if now_ms < self._producer_id_at_ms:
-            return self._producer_id_at_ms - now_ms
-        node = self._ready_node(now_ms)
+        delay_ms = self._producer_id.delay_ms(now_ms)
+        node = self._ready_node(now_ms) if delay_ms == 0 else None
         if node is None:
-            return _LONGEST_SLEEP_MS  # a connection that is ready wakes us
+            return delay_ms or _LONGEST_SLEEP_MS  # a connection that is ready wakes us
         versions = self._states.api_versions(node.id)
         assert versions is not None
         try:
             version = versions.pick(INIT_PRODUCER_ID)
         except UnsupportedVersionError as error:
-            self._wants_producer_id = False
-            said = UnsupportedVersionError(f"broker {self._where(node.id)}: {error}")
-            self._note_trouble(said, node.id)
-            self._engine.fail(_UNSUPPORTED_VERSION)
-            self._listener.failed_for_good(said)
+            self._unsupported = UnsupportedVersionError(f"broker {self._where(node.id)}: {error}")
+            self._producer_id.unsupported(str(self._unsupported))
+            self._listener.failed_for_good(self._unsupported)
             return _LONGEST_SLEEP_MS
         frame = init_producer_id_request(version, 0, self._config.client_id)
-        self._is_producer_id_pending = True
+        self._producer_id.sent()
         self._send(self._slot(node.id), frame, _Pending(INIT_PRODUCER_ID, version, node.id))
         return _LONGEST_SLEEP_MS
 
     def _on_producer_id(self, event: Event, pending: _Pending) -> None:
-        self._is_producer_id_pending = False
+        now_ms = self._clock_ms()
+        where = self._where(pending.node_id)
         if event.data is None:
-            self._retry_producer_id()
+            why = f"the connection to broker {where} ended before it answered InitProducerId"
+            self._producer_id.failed(why, now_ms)
             return
         try:
             answer = parse_init_producer_id_response(pending.version, event.data)
-            _check_producer_id(answer)
-        except SchemaError:
-            self._retry_producer_id()
+            check_producer_id(answer)
+        except SchemaError as error:
+            self._producer_id.failed(_unreadable(where, pending, error), now_ms)
             raise
         self._throttle(pending, answer.throttle_ms)
-        if answer.error_code == 0:
-            self._wants_producer_id = False
-            self._producer_id_failures = 0
-            self._engine.set_producer_id(answer.producer_id, answer.producer_epoch)
+        failure = self._producer_id.answered(answer, where, now_ms)
+        if failure is not None:
+            self._listener.failed_for_good(failure)
+        elif answer.error_code == 0:
             self._listener.connections_changed()
-            return
-        error = error_for_code(answer.error_code)
-        if error.retriable:
-            self._retry_producer_id()
-        elif answer.error_code == _CLUSTER_AUTHORIZATION_FAILED:
-            # What waits fails; the next send asks again (F.5.1).
-            _LOG.error("the broker does not let this client be idempotent: %s", error)
-            self._wants_producer_id = False
-            self._engine.abort_pending(answer.error_code)
-        else:
-            self._wants_producer_id = False
-            self._engine.fail(answer.error_code)
-            self._listener.failed_for_good(error)
-
-    def _retry_producer_id(self) -> None:
-        self._producer_id_at_ms = self._clock_ms() + self._retry_backoff.backoff_ms(
-            min(self._producer_id_failures, 20)
-        )
-        self._producer_id_failures += 1
 
 
-def _check_partitions(response: MetadataResponse) -> None:
-    for topic in response.topics:
-        numbers = [partition.partition for partition in topic.partitions]
-        if numbers and not 0 <= min(numbers) <= max(numbers) < _PARTITION_LIMIT:
-            raise SchemaError(
-                f"topic {topic.name!r} has partitions numbered {min(numbers)} to {max(numbers)}"
-            )
-
-
-def _check_producer_id(answer: InitProducerIdResponse) -> None:
-    if answer.error_code == 0 and (answer.producer_id < 0 or answer.producer_epoch < 0):
-        raise SchemaError(f"producer id {answer.producer_id} with epoch {answer.producer_epoch}")
+def _unreadable(where: str, pending: _Pending, error: SchemaError) -> str:
+    name = _API_NAMES[pending.api_key]
+    return f"broker {where} sent an answer to {name} that does not parse: {error}"

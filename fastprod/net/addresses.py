@@ -162,32 +162,41 @@ def bootstrap_nodes(
         ConfigError: no server resolves.
     """
     found: dict[BootstrapAddress, None] = {}
+    failures: list[str] = []
     for server in servers:
-        addresses = _addresses_of(server, server, resolver)
+        addresses = _addresses_of(server, server, resolver, failures)
         if dns_lookup != "resolve_canonical_bootstrap_servers_only":
             if addresses:
                 found[server] = None
             continue
         for address in addresses:
             canonical = BootstrapAddress(name_of(address), server.port)
-            if _addresses_of(canonical, server, resolver):
+            if _addresses_of(canonical, server, resolver, failures):
                 found[canonical] = None
     if not found:
         raise ConfigError(
-            "No resolvable bootstrap urls given in bootstrap.servers: DNS knows none of the hosts;"
-            " check their spelling and this machine's resolver",
+            "No resolvable bootstrap urls given in bootstrap.servers: "
+            f"{'; '.join(failures)}: check their spelling and this machine's resolver",
             key="bootstrap_servers",
         )
     return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(found))
 
 
 def _addresses_of(
-    address: BootstrapAddress, server: BootstrapAddress, resolver: Resolver
+    address: BootstrapAddress,
+    server: BootstrapAddress,
+    resolver: Resolver,
+    failures: list[str],
 ) -> Sequence[Address]:
+    """The addresses of one host; none: `failures` has got the reason."""
     try:
-        return resolver(address.host, address.port)
+        addresses = resolver(address.host, address.port)
     except OSError as error:
-        _LOG.warning(
-            "bootstrap server %s: host name %r does not resolve: %s", server, address.host, error
-        )
-        return ()
+        why = f"host name {address.host!r} does not resolve: {error}"
+    else:
+        if addresses:
+            return addresses
+        why = f"host name {address.host!r} has no address"
+    _LOG.warning("bootstrap server %s: %s", server, why)
+    failures.append(f"{server}: {why}")
+    return ()
