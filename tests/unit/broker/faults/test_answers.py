@@ -120,6 +120,30 @@ def test_nothing_is_written_to_a_connection_that_has_ended() -> None:
     assert outlet.answers == 1
 
 
+IN_PIECES = [
+    AnswerPlan(truncate_to_bytes=0),
+    AnswerPlan(truncate_to_bytes=7),
+    AnswerPlan(dribble=Dribble(3, 1)),
+    AnswerPlan(truncate_to_bytes=7, dribble=Dribble(3, 0)),
+]
+
+
+@pytest.mark.xfail(strict=True, reason="B6: what goes in pieces gives nothing back")
+@pytest.mark.parametrize("plan", IN_PIECES, ids=repr)
+def test_whoever_waits_for_the_end_of_an_answer_is_told_once(plan: AnswerPlan) -> None:
+    """B6: a Fetch counts what it has copied until then."""
+    outlet, timer = Outlet(), Timer()
+    request = outlet.request()
+    told: list[int] = []
+    request.on_sent = lambda: told.append(outlet.answers)
+    planned = PlannedAnswer(plan, PARTS, False, timer.hold)
+    planned.take(request, lambda: request.respond(PARTS))
+    while timer.held:
+        assert told == []
+        timer.let_go()
+    assert told == [1]
+
+
 def test_a_plan_without_anything_sends_as_usual() -> None:
     assert AnswerPlan(refused={("t", 0): 6}).sends_as_usual
     for plan in (

@@ -15,7 +15,7 @@ from broker_world import (
     fetch_request,
     produce_request,
 )
-from fastprod.broker.faults.answers import Dribble
+from fastprod.broker.faults.answers import Dribble, PlannedAnswer
 from fastprod.broker.faults.hooks import Close, Drop, Park
 from fastprod.broker.faults.planned_faults import (
     AppendLate,
@@ -30,6 +30,7 @@ from fastprod.broker.faults.planned_faults import (
 )
 from fastprod.broker.faults.target import aim
 from fastprod.broker.messages.delete_topics import DeleteTopicsRequest
+from fault_requests import Outlet, framed
 
 HOUR_MS = 3_600_000
 TIMED_OUT = 7
@@ -234,6 +235,37 @@ def test_forgotten_faults_meet_nobody(world: PlannedWorld) -> None:
     world.faults.add_interceptor(lambda seen: Drop())
     world.faults.forget()
     assert world.codes() == [0]
+
+
+@pytest.mark.xfail(strict=True, reason="B5: the plan for a parked request survives the reset")
+@pytest.mark.parametrize("effect", [Delay(HOUR_MS), Dribble(1, HOUR_MS), Lose(), Truncate(1)])
+def test_a_request_that_was_parked_before_the_reset_is_answered_as_usual(
+    world: PlannedWorld, effect: Effect
+) -> None:
+    """B5: else its fault would be the next test's."""
+    world.plan(effect, "Fetch")
+    asked = world.post("Fetch", 9, fetch_request([("t", 0, 0)], max_wait_ms=HOUR_MS))
+    assert is_waiting(asked)
+    world.faults.forget()
+    assert world.codes() == [0]
+    assert not is_waiting(asked)
+    assert asked.answer.responses[0].partitions[0].error_code == 0
+
+
+@pytest.mark.xfail(strict=True, reason="B5: an answer in pieces goes on as if there were no reset")
+def test_an_answer_in_pieces_goes_on_at_once_after_the_reset(world: PlannedWorld) -> None:
+    """B5"""
+    outlet, parts = Outlet(), (b"header", b"body")
+    request = outlet.request()
+    world.plan(Dribble(1, HOUR_MS))
+    assert world.faults.before(request, produce_request([("t", 0, batch_of(b"a"))])) is None
+    planned = world.faults.after(request, parts)
+    assert isinstance(planned, PlannedAnswer)
+    planned.take(request, lambda: request.respond(parts))
+    assert len(outlet.written) == 1
+    world.faults.forget()
+    assert outlet.written == framed(b"headerbody")
+    assert outlet.answers == 1
 
 
 def test_an_interceptor_sees_the_decoded_request_first(world: PlannedWorld) -> None:
