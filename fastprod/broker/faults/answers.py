@@ -20,10 +20,15 @@ from fastprod.broker.request import (
 _pack_size = struct.Struct(">i").pack
 
 
-class Hold(Protocol):
-    """Calls `action` after `delay_ms`, at once if that is 0; never blocks the caller."""
+class Held(Protocol):
+    """What is held back until its time, or until a reset."""
 
-    def __call__(self, delay_ms: float, action: Callable[[], None], /) -> None: ...
+    @property
+    def is_released(self) -> bool:
+        """Whether there was a reset: nothing is held back any more, or changed on its way."""
+
+    def hold(self, delay_ms: float, action: Callable[[], None], /) -> None:
+        """Call `action` after `delay_ms`, at once if that is 0 or after a reset; never blocks."""
 
 
 class Dribble(NamedTuple):
@@ -40,9 +45,10 @@ class Dribble(NamedTuple):
 
 @dataclass(slots=True)
 class AnswerPlan:
-    """What becomes of the answer to one request.
+    """What becomes of the answer to one request. How it travels holds until the faults are reset.
 
     Attributes:
+        held: where it waits.
         delay_ms: it waits so long.
         dribble: it is written in pieces.
         truncate_to_bytes: it ends after so many bytes, and the connection with it.
@@ -51,6 +57,7 @@ class AnswerPlan:
         refused: errors to put into it.
     """
 
+    held: Held
     delay_ms: float = 0
     dribble: Dribble | None = None
     truncate_to_bytes: int | None = None
@@ -61,7 +68,7 @@ class AnswerPlan:
     @property
     def sends_as_usual(self) -> bool:
         """Whether the answer goes out in time, in one piece, and alone."""
-        return not (
+        return self.held.is_released or not (
             self.delay_ms or self.dribble or self.is_lost or self.truncate_to_bytes is not None
         )
 
@@ -73,33 +80,29 @@ class PlannedAnswer:
         plan: how.
         parts: header and body; None: nothing is to be said (acks=0).
         is_changed: `parts` are others than those that `go_on` would send.
-        hold: the timer.
     """
 
     def __init__(
-        self,
-        plan: AnswerPlan,
-        parts: Sequence[SizedBuffer] | None,
-        is_changed: bool,
-        hold: Hold,
+        self, plan: AnswerPlan, parts: Sequence[SizedBuffer] | None, is_changed: bool
     ) -> None:
         self._plan = plan
         self._parts = parts
         self._is_changed = is_changed
-        self._hold = hold
 
     def take(self, request: Request, go_on: Callable[[], None]) -> None:
         """Answer when it is time."""
-        self._hold(self._plan.delay_ms, lambda: self._answer(request, go_on))
+        plan = self._plan
+        plan.held.hold(plan.delay_ms, lambda: self._answer(request, go_on))
 
     def _answer(self, request: Request, go_on: Callable[[], None]) -> None:
         plan, parts = self._plan, self._parts
-        if plan.is_lost:
+        as_usual = plan.held.is_released
+        if plan.is_lost and not as_usual:
             request.close_connection()
         elif parts is None:
             go_on()
-        elif plan.truncate_to_bytes is not None or plan.dribble is not None:
-            PiecewiseAnswer(request, parts, plan, self._hold).go_on()
+        elif (plan.truncate_to_bytes is not None or plan.dribble is not None) and not as_usual:
+            PiecewiseAnswer(request, parts, plan).go_on()
         elif self._is_changed:
             request.respond(parts)
         else:
@@ -109,38 +112,40 @@ class PlannedAnswer:
 class PiecewiseAnswer:
     """Writes an answer piece by piece; the Processor's thread and the timer take turns.
 
+    After a reset the rest goes in one piece; one that was to be cut short is cut all the same.
+
     Args:
         request: is answered by this.
         parts: header and body.
         plan: `dribble` and `truncate_to_bytes`.
-        hold: the timer.
     """
 
-    def __init__(
-        self, request: Request, parts: Sequence[SizedBuffer], plan: AnswerPlan, hold: Hold
-    ) -> None:
+    def __init__(self, request: Request, parts: Sequence[SizedBuffer], plan: AnswerPlan) -> None:
         framed = b"".join((_pack_size(sum(map(len, parts))), *parts))
         self._is_truncated = plan.truncate_to_bytes is not None
         self._left = memoryview(framed)[: plan.truncate_to_bytes]
         self._dribble = plan.dribble or Dribble(len(framed), 0)
         self._request = request
-        self._hold = hold
+        self._held = plan.held
         self._queue: ResponseQueue = request.answer_in_pieces()
 
     def go_on(self) -> None:
         """Write the next piece, and see to it that the one after it follows."""
-        piece = self._left[: self._dribble.chunk_bytes]
+        piece = self._left
+        if not self._held.is_released:
+            piece = piece[: self._dribble.chunk_bytes]
         self._left = self._left[len(piece) :]
         request = self._request
         if not piece:
-            self._queue.send_response(CloseConnectionResponse(request))
+            self._queue.send_response(CloseConnectionResponse(request, request.on_sent))
         elif self._left or self._is_truncated:
             self._queue.send_response(PieceResponse(request, (piece,), len(piece), self._written))
         else:
-            self._queue.send_response(SendResponse(request, (piece,), len(piece)))
+            last = SendResponse(request, (piece,), len(piece), request.on_sent)
+            self._queue.send_response(last)
 
     def _written(self) -> None:
         if not self._request.connection.is_open:
             # Nobody listens any more; the request is to be counted all the same.
             self._left = self._left[:0]
-        self._hold(self._dribble.pause_ms if self._left else 0, self.go_on)
+        self._held.hold(self._dribble.pause_ms if self._left else 0, self.go_on)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from fastprod.broker.api_table import APIS
-from fastprod.broker.faults.answers import AnswerPlan, Dribble, Hold, PlannedAnswer
+from fastprod.broker.faults.answers import AnswerPlan, Dribble, PlannedAnswer
 from fastprod.broker.faults.fault_queue import FaultQueue, PlannedFault
+from fastprod.broker.faults.held_actions import HeldActions
 from fastprod.broker.faults.hooks import Action, Close, Drop, Faults
 from fastprod.broker.faults.refusals import (
     REFUSABLE,
@@ -17,7 +18,7 @@ from fastprod.broker.faults.refusals import (
     withhold,
 )
 from fastprod.broker.faults.target import Aim, RequestTarget, error_code_of
-from fastprod.broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.broker.purgatory import DelayedOperationPurgatory
 from fastprod.broker.request import Request, SizedBuffer
 
 REQUEST_TIMED_OUT: Final = 7
@@ -96,7 +97,8 @@ class PlannedFaults(Faults):
         self._interceptors: list[Interceptor] = []
         self._is_idle = True
         self._purgatory: DelayedOperationPurgatory | None = None
-        self._held: list[tuple[DelayedOperation, Callable[[], None]]] = []
+        # Another after each reset: plans know by theirs whether there was one.
+        self._held = HeldActions()
         self._calling = threading.local()
 
     @property
@@ -107,6 +109,7 @@ class PlannedFaults(Faults):
     def use_timer(self, purgatory: DelayedOperationPurgatory) -> None:
         """Delay by this from now on; without it nothing is delayed."""
         self._purgatory = purgatory
+        self._held = HeldActions(purgatory)
 
     def plan(self, effect: Effect, aim: Aim, n: int | None, after: int) -> None:
         """Let `effect` wait for `n` requests; None: for all. `after` so many that pass first.
@@ -135,35 +138,22 @@ class PlannedFaults(Faults):
             self._interceptors = [each for each in self._interceptors if each is not function]
 
     def forget(self) -> None:
-        """Forget plans and interceptors; what is held back goes on at once."""
+        """Forget plans and interceptors; what is held back goes on at once, as usual."""
         with self._lock:
             for queue in (self._requests, self._delays, self._dribbles):
                 queue.clear()
             self._interceptors = []
             self._is_idle = True
-            held, self._held = self._held, []
-        purgatory = self._purgatory
-        for operation, action in held:
-            if purgatory is not None and purgatory.withdraw(operation):
-                action()
-
-    def hold(self, delay_ms: float, action: Callable[[], None]) -> None:
-        """Call `action` after `delay_ms` on the broker's timer thread; at once if that is 0."""
-        if delay_ms <= 0 or self._purgatory is None:
-            action()
-            return
-        operation = self._purgatory.run_later(delay_ms, action)
-        with self._lock:
-            self._held = [each for each in self._held if not each[0].is_completed]
-            self._held.append((operation, action))
+            held, self._held = self._held, HeldActions(self._purgatory)
+        held.release()
 
     def before(self, request: Request, message: Any) -> int | Action | None:
         """Say what happens to a decoded request."""
         if self._is_idle:
             return None
         decided: int | Action | AppendLate | None = self._intercept(request, message)
-        plan = AnswerPlan()
         with self._lock:
+            plan = AnswerPlan(self._held)
             target = RequestTarget(request, message)
             if decided is None:
                 decided = self._decide(target, plan)
@@ -178,7 +168,7 @@ class PlannedFaults(Faults):
         request.fault = plan
         if isinstance(decided, AppendLate):
             early = refuse_everywhere(request, message, REQUEST_TIMED_OUT)
-            return _LateAppend(decided, plan, early, self.hold)
+            return _LateAppend(decided, plan, early)
         return decided
 
     def after(
@@ -196,7 +186,7 @@ class PlannedFaults(Faults):
             parts = refuse_places(request.header, parts, plan.refused)
         if plan.sends_as_usual:
             return parts if is_changed else None
-        return PlannedAnswer(plan, parts, is_changed, self.hold)
+        return PlannedAnswer(plan, parts, is_changed)
 
     def _intercept(self, request: Request, message: Any) -> int | Action | None:
         interceptors = self._interceptors
@@ -250,20 +240,17 @@ class PlannedFaults(Faults):
 class _LateAppend:
     """Answers that the time is over, and lets the request go on later."""
 
-    def __init__(
-        self, effect: AppendLate, plan: AnswerPlan, parts: Sequence[SizedBuffer], hold: Hold
-    ) -> None:
+    def __init__(self, effect: AppendLate, plan: AnswerPlan, parts: Sequence[SizedBuffer]) -> None:
         self._delay_ms = effect.delay_ms
         self._plan = plan
         self._parts = parts
-        self._hold = hold
 
     def take(self, request: Request, go_on: Callable[[], None]) -> None:
         """Answer; what the handler will answer is for nobody."""
-        request.fault = AnswerPlan(is_answered=True)
-        answer = PlannedAnswer(self._plan, self._parts, True, self._hold)
-        answer.take(request, go_on)
-        self._hold(self._delay_ms, go_on)
+        held = self._plan.held
+        request.fault = AnswerPlan(held, is_answered=True)
+        PlannedAnswer(self._plan, self._parts, True).take(request, go_on)
+        held.hold(self._delay_ms, go_on)
 
 
 def _settle(

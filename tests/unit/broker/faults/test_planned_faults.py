@@ -237,7 +237,6 @@ def test_forgotten_faults_meet_nobody(world: PlannedWorld) -> None:
     assert world.codes() == [0]
 
 
-@pytest.mark.xfail(strict=True, reason="B5: the plan for a parked request survives the reset")
 @pytest.mark.parametrize("effect", [Delay(HOUR_MS), Dribble(1, HOUR_MS), Lose(), Truncate(1)])
 def test_a_request_that_was_parked_before_the_reset_is_answered_as_usual(
     world: PlannedWorld, effect: Effect
@@ -252,7 +251,6 @@ def test_a_request_that_was_parked_before_the_reset_is_answered_as_usual(
     assert asked.answer.responses[0].partitions[0].error_code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="B5: an answer in pieces goes on as if there were no reset")
 def test_an_answer_in_pieces_goes_on_at_once_after_the_reset(world: PlannedWorld) -> None:
     """B5"""
     outlet, parts = Outlet(), (b"header", b"body")
