@@ -56,18 +56,19 @@ def reader_defaults(
         has_schema: whether columns are named by the user, not by the files.
     """
     defaults: dict[str, str] = {}
+    lower = {name.lower(): value for name, value in given.items()}
     if kind in ("csv", "json"):
         # Spark's own default makes nulls of a damaged row, which are records without a value.
         defaults["mode"] = "FAILFAST"
     if kind == "csv":
         # Fields that are left over, or missing, are seen only where all are read.
-        defaults |= {"header": "true", "escape": '"', "columnPruning": "false"}
+        defaults |= {"header": "true", "columnPruning": "false"}
+        defaults["escape"] = lower.get("quote") or '"'
         if not has_schema:
             # Else files with the columns in another order are read by those of the first.
             defaults["enforceSchema"] = "false"
         if is_tabbed:
             defaults["sep"] = "\t"
-    lower = {name.lower() for name in given}
     return {name: each for name, each in defaults.items() if name not in lower} | dict(given)
 
 

@@ -6,30 +6,26 @@ one for each header column, named by `header_field`.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 import pyarrow
 import pyarrow.compute
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet
 
 from fastprod.spark.column_mapping import ColumnMapping
+from fastprod.spark.csv_reader import csv_names, read_csv
 from fastprod.spark.file_splits import FileSplit
-from fastprod.spark.input_files import InputError, InputFile, NeedsSpark, compression_of
+from fastprod.spark.input_files import InputError, InputFile, NeedsSpark
+from fastprod.spark.json_reader import json_types, read_json
+from fastprod.spark.line_blocks import line_blocks
 from fastprod.spark.reader_options import ReaderOptions
 
 FORMATS: Final = ("parquet", "csv", "json", "text")
 """What can be read without Spark."""
 
 _BATCH_ROWS: Final = 16_384
-_BLOCK_BYTES: Final = 4 * 1024 * 1024
-_BUFFER_BYTES: Final = 256 * 1024
-_PROBE_BYTES: Final = 1024 * 1024
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -87,9 +83,12 @@ def columns_of(file: InputFile, kind: str, options: ReaderOptions) -> dict[str, 
         elif kind == "text":
             return {"value": pyarrow.binary()}
         elif kind == "csv":
-            return dict.fromkeys(_csv_names(file.path, options), pyarrow.string())
+            names = csv_names(file.path, options)
+            if names is None:
+                raise InputError(f"{file.path} is empty")
+            return dict.fromkeys(names, pyarrow.string())
         else:
-            schema = _json_schema(file.path)
+            return json_types(file.path)
     except (OSError, EOFError, pyarrow.ArrowException) as error:
         raise InputError(f"{file.path} cannot be read as {kind}: {error}") from error
     return {each.name: each.type for each in schema}
@@ -152,148 +151,25 @@ def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.Rec
 
 
 def _read_csv(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
-    options, mapping = reader.options, reader.mapping
-    names = _csv_names(split.path, options)
-    _require(mapping.columns, names)
-    stream = _open_lines(split, skips_first=options.has_header)
-    if stream is None:
-        return
-    kinds: dict[str, pyarrow.DataType] = dict.fromkeys(mapping.columns, pyarrow.binary())
-    yield from pyarrow.csv.open_csv(
-        stream,
-        read_options=pyarrow.csv.ReadOptions(
-            use_threads=False, block_size=_BLOCK_BYTES, column_names=names
-        ),
-        parse_options=_csv_parse(options),
-        convert_options=pyarrow.csv.ConvertOptions(
-            include_columns=mapping.columns,
-            column_types=kinds,
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            null_values=["", options.null_value],
-        ),
-    )
-
-
-def _csv_parse(options: ReaderOptions) -> pyarrow.csv.ParseOptions:
-    return pyarrow.csv.ParseOptions(
-        delimiter=options.separator,
-        quote_char=options.quote or False,
-        double_quote=True,
-        newlines_in_values=options.is_multiline,
-    )
-
-
-def _csv_names(path: str, options: ReaderOptions) -> list[str]:
-    with _open(path) as file:
-        line = file.readline(_PROBE_BYTES).removeprefix(_BOM)
-    if not line.strip():
-        raise InputError(f"{path} is empty, or begins with an empty line")
-    table = pyarrow.csv.read_csv(
-        io.BytesIO(line),
-        read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True),
-        parse_options=_csv_parse(options),
-        convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
-    )
-    if options.has_header:
-        if table.num_rows != 1:
-            raise NeedsSpark(f"{path}: its lines end with \\r alone, so that none is the header's")
-        return [str(column[0].as_py()) for column in table.columns]
-    return [f"_c{index}" for index in range(table.num_columns)]
+    return read_csv(split, reader.options, reader.mapping.columns)
 
 
 def _read_json(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
-    stream = _open_lines(split)
-    if stream is None:
-        return
-    schema = pyarrow.schema([(name, reader.json_types[name]) for name in reader.mapping.columns])
-    yield from pyarrow.json.open_json(
-        stream,
-        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-        parse_options=pyarrow.json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="ignore"
-        ),
-    )
-
-
-def _json_schema(path: str) -> pyarrow.Schema:
-    with _open(path) as file:
-        data = file.read(_PROBE_BYTES)
-        if len(data) == _PROBE_BYTES:
-            data += file.readline()
-    if not data.strip():
-        raise InputError(f"{path} is empty")
-    schema = pyarrow.json.read_json(io.BytesIO(data)).schema
-    # What looks like a time is text to everybody else.
-    fields = [
-        (each.name, pyarrow.string() if pyarrow.types.is_timestamp(each.type) else each.type)
-        for each in schema
-    ]
-    return pyarrow.schema(fields)
+    return read_json(split, {name: reader.json_types[name] for name in reader.mapping.columns})
 
 
 def _read_text(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
-    stream = _open_lines(split, keeps_blank=True)
-    if stream is None:
-        return
-    rest = b""
-    while block := stream.read(_BLOCK_BYTES):
-        whole, newline, rest = (rest + block).rpartition(b"\n")
-        if newline:
-            yield _lines(whole)
-    if rest:
-        yield _lines(rest)
+    is_all = split.unit == "file"
+    for block in line_blocks(split.path, *(() if is_all else (split.start, split.stop))):
+        yield _lines(block.data)
 
 
 def _lines(data: bytes) -> pyarrow.RecordBatch:
-    text = pyarrow.array([data], pyarrow.large_binary())
-    lines = pyarrow.compute.split_pattern(text, b"\n").values
+    r"""As Hadoop does it: a line ends with \n, \r\n or \r."""
     if b"\r" in data:
-        ends = pyarrow.compute.ends_with(lines, b"\r")
-        cut = pyarrow.compute.binary_slice(lines, 0, -1)
-        lines = pyarrow.compute.if_else(ends, cut, lines)
-    return pyarrow.record_batch([lines], ["value"])
-
-
-def _open(path: str) -> io.BufferedReader:
-    # Arrow's own streams do not read lines.
-    stream = pyarrow.input_stream(path, compression=compression_of(path))
-    return io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
-
-
-def _open_lines(
-    split: FileSplit, *, skips_first: bool = False, keeps_blank: bool = False
-) -> BinaryIO | None:
-    """The lines that begin in a split; None if there is none, which Arrow would not read.
-
-    Args:
-        split: of unit "bytes" or "file".
-        skips_first: whether the first line of the file is none of them.
-        keeps_blank: whether lines of white space count.
-    """
-    if split.unit == "file":
-        stream = _open(split.path)
-        if stream.peek(len(_BOM)).startswith(_BOM):
-            stream.read(len(_BOM))
-        if skips_first:
-            stream.readline()
-        return stream
-    with open(split.path, "rb") as file:  # noqa: PTH123  a path that is text
-        if split.start:
-            # A line belongs to the split that it begins in.
-            file.seek(split.start - 1)
-            file.readline()
-        elif skips_first:
-            file.readline()
-        at = file.tell()
-        if at >= split.stop:
-            return None
-        data = file.read(split.stop - at)
-        if not data.endswith(b"\n"):
-            data += file.readline()
-    if not split.start:
-        data = data.removeprefix(_BOM)
-    return io.BytesIO(data) if data.strip() or (data and keeps_blank) else None
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    text = pyarrow.array([data.removesuffix(b"\n")], pyarrow.large_binary())
+    return pyarrow.record_batch([pyarrow.compute.split_pattern(text, b"\n").values], ["value"])
 
 
 def _require(columns: Sequence[str], names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ Row = tuple[str | None, ...]
 
 
 def lines(data: bytes) -> list[bytes]:
-    r"""What Hadoop takes for lines, \n, \r\n or \r behind each, and Spark's CSV does not pass over."""
+    r"""What ends with \n, \r\n or \r, as Hadoop does it, and is not white space alone."""
     found = re.split(rb"\r\n|\r|\n", data.removeprefix(b"\xef\xbb\xbf"))
     return [line for line in found if any(byte > 32 for byte in line)]
 

@@ -1,0 +1,266 @@
+r"""CSV read without Spark: the rows are those of Spark's reader, or the file is refused.
+
+Without multiLine, Spark parses each line by itself: a line ends with \n, \r or both, a quoted field
+ends with its line, and one of white space alone is none. pyarrow takes quoted fields across lines.
+So the lines of a block that has a quote are looked at first: a field in quotes ends with a quote
+before a separator or the line's end; quotes in other fields are plain text to both.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy
+import pyarrow
+import pyarrow.compute
+import pyarrow.csv
+
+from fastprod.spark.file_splits import FileSplit
+from fastprod.spark.input_files import InputError, NeedsSpark
+from fastprod.spark.line_blocks import LineBlock, line_blocks
+from fastprod.spark.reader_options import ReaderOptions
+from fastprod.spark.record_blocks import WAY_OUT, line_ending, record_blocks, record_pattern
+
+# Java's trim takes all of these away.
+_WHITE: Final = bytes(range(33))
+_WHITE_LINE: Final = r"^[\x00-\x20]+\z"
+_LF_THEN_WHITE: Final = r"\n[\x00-\x09\x0b\x0c\x0e-\x20]"
+_ANY_THEN_WHITE: Final = r"[\n\r][\x00-\x09\x0b\x0c\x0e-\x20]"
+_HEADER_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class _Layout:
+    r"""What is known of a file before its rows are read.
+
+    Attributes:
+        options: how it is read.
+        names: of the columns, as Spark makes them.
+        first_row: where it begins, in bytes of the unpacked file.
+        ending: of its lines, \n or \r\n, where quoted fields may have line ends.
+    """
+
+    options: ReaderOptions
+    names: list[str]
+    first_row: int
+    ending: bytes
+
+
+def csv_names(path: str, options: ReaderOptions) -> list[str] | None:
+    """The names of a file's columns, as Spark makes them; None: it has no line.
+
+    Raises:
+        InputError: the first line cannot be read.
+        OSError: the file cannot be read.
+    """
+    layout = _layout(path, options)
+    return None if layout is None else layout.names
+
+
+def read_csv(
+    split: FileSplit, options: ReaderOptions, columns: Sequence[str]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows that begin in a split.
+
+    Args:
+        split: of unit "bytes" or "file"; "file" if quoted fields may have line ends.
+        options: how it is read.
+        columns: those that are wanted, by their names.
+
+    Raises:
+        InputError: a line is not read alike by Spark and here, or a column is not there.
+        OSError: the file cannot be read.
+    """
+    layout = _layout(split.path, options)
+    if layout is None:
+        return
+    for column in columns:
+        if column not in layout.names:
+            raise InputError(f"there is no column {column!r}; there are {', '.join(layout.names)}")
+    if options.is_multiline:
+        blocks = record_blocks(split.path, options, layout.ending)
+    elif split.unit == "file":
+        blocks = line_blocks(split.path)
+    else:
+        blocks = line_blocks(split.path, split.start, split.stop)
+    for block in blocks:
+        rows = block.after(layout.first_row)
+        if rows.data:
+            rows.check_text()
+            try:
+                table = _table(rows, layout, columns)
+            except pyarrow.ArrowInvalid as error:
+                raise InputError(f"from line {rows.line_number():,} on: {error}") from error
+            yield from _with_nulls(table, options).to_batches()
+
+
+def _layout(path: str, options: ReaderOptions) -> _Layout | None:
+    """None: the file has no line."""
+    ending = b"\n"
+    if options.is_multiline:
+        ending = line_ending(path)
+        blocks = record_blocks(path, options, ending, block_bytes=_HEADER_BYTES)
+        record = record_pattern(options, ending).record
+    else:
+        blocks = line_blocks(path, block_bytes=_HEADER_BYTES)
+        record = re.compile(rb"[^\n]*\n")
+    for block in blocks:
+        at = 0
+        while at < len(block.data):
+            found = record.match(block.data, at)
+            end = found.end() if found else len(block.data)
+            line = LineBlock(path, block.offset + at, block.data[at:end])
+            if line.data.strip(_WHITE):
+                first_row = line.offset + (end - at) * options.has_header
+                return _Layout(options, _names(line, options, ending), first_row, ending)
+            at = end
+    return None
+
+
+def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
+    line.check_text()
+    data = line.data.replace(ending, b"\n")
+    if not options.is_multiline:
+        if options.has_header and b"\r" in data.removesuffix(b"\n").removesuffix(b"\r"):
+            raise NeedsSpark(
+                f"{line.path}: its lines end with \\r alone, so that none is the header's"
+            )
+        # The first of them, if they end with \r alone.
+        lines = re.split(rb"[\r\n]+", _as_spark_reads(line, options))
+        data = next(filter(None, lines)) + b"\n"
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(data),
+        read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True),
+        parse_options=_parse_options(options),
+        convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
+    )
+    found = [str(column[0].as_py()) for column in table.columns]
+    if not options.has_header:
+        return [f"_c{index}" for index in range(len(found))]
+    lower = [name.lower() for name in found]
+    return [
+        f"_c{index}"
+        if name in ("", options.null_value)
+        else f"{name}{index}"
+        if lower.count(name.lower()) > 1
+        else name
+        for index, name in enumerate(found)
+    ]
+
+
+def _table(block: LineBlock, layout: _Layout, columns: Sequence[str]) -> pyarrow.Table:
+    data, options = block.data, layout.options
+    if options.is_multiline:
+        # Spark has \n for the file's line end within quotes, too.
+        return _parsed(data.replace(layout.ending, b"\n"), layout, columns)
+    has_quotes = bool(options.quote) and options.quote.encode() in data
+    if has_quotes or (_may_be_white(layout) and _has_white_start(data)):
+        return _parsed(_as_spark_reads(block, options), layout, columns)
+    try:
+        return _parsed(data, layout, columns)
+    except pyarrow.ArrowInvalid:
+        # Perhaps a line of white space, which has too few fields.
+        return _parsed(_as_spark_reads(block, options), layout, columns)
+
+
+def _parsed(data: bytes, layout: _Layout, columns: Sequence[str]) -> pyarrow.Table:
+    if not data or (data.isspace() and not data.strip(b"\r\n")):
+        return pyarrow.table({name: pyarrow.array([], pyarrow.binary()) for name in columns})
+    if not data.endswith(b"\n"):
+        # pyarrow takes an empty field at the very end for one in quotes, if others are.
+        data += b"\n"
+    return pyarrow.csv.read_csv(
+        pyarrow.BufferReader(data),
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=len(data) + 1, column_names=layout.names
+        ),
+        parse_options=_parse_options(layout.options),
+        convert_options=pyarrow.csv.ConvertOptions(
+            include_columns=columns,
+            column_types=dict.fromkeys(columns, pyarrow.binary()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=not layout.options.null_value,
+            null_values=[""],
+        ),
+    )
+
+
+def _parse_options(options: ReaderOptions) -> pyarrow.csv.ParseOptions:
+    return pyarrow.csv.ParseOptions(
+        delimiter=options.separator,
+        quote_char=options.quote or False,
+        double_quote=True,
+        newlines_in_values=options.is_multiline,
+    )
+
+
+def _with_nulls(table: pyarrow.Table, options: ReaderOptions) -> pyarrow.Table:
+    """Null where a field, in quotes or not, is the text that stands for it."""
+    if not options.null_value:
+        return table
+    null = pyarrow.scalar(options.null_value.encode(), pyarrow.binary())
+    for index, name in enumerate(table.column_names):
+        is_null = pyarrow.compute.equal(table.column(index), null)
+        found = pyarrow.compute.if_else(
+            is_null, pyarrow.scalar(None, pyarrow.binary()), table.column(index)
+        )
+        table = table.set_column(index, name, found)
+    return table
+
+
+def _may_be_white(layout: _Layout) -> bool:
+    """Whether a line of white space alone may have as many fields as there are columns."""
+    return len(layout.names) == 1 or layout.options.separator.encode() in _WHITE
+
+
+def _has_white_start(data: bytes) -> bool:
+    """Whether a line, with something in it, begins with white space."""
+    if data[0] in _WHITE and data[:1] not in b"\r\n":
+        return True
+    pattern = _ANY_THEN_WHITE if b"\r" in data else _LF_THEN_WHITE
+    return bool(pyarrow.compute.match_substring_regex(_one(data), pattern)[0].as_py())
+
+
+def _as_spark_reads(block: LineBlock, options: ReaderOptions) -> bytes:
+    r"""The lines that Spark takes for such, or that are empty; they end with \n.
+
+    Raises:
+        InputError: its quotes are not what pyarrow takes them for.
+    """
+    data = block.data
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = pyarrow.compute.split_pattern(_one(data), b"\n").values
+    is_white = pyarrow.compute.match_substring_regex(lines, _WHITE_LINE)
+    if options.quote and options.quote.encode() in data:
+        is_plain = pyarrow.compute.match_substring_regex(lines, _plain_line(options))
+        index = pyarrow.compute.index(pyarrow.compute.or_(is_plain, is_white), False).as_py()
+        if index >= 0:
+            raise InputError(
+                f"line {block.line_number(index):,}: a quoted field does not end in its line, or "
+                f"has text behind its end quote, which Spark and pyarrow do not read alike; "
+                f"{WAY_OUT}"
+            )
+    if not pyarrow.compute.any(is_white).as_py():
+        return data
+    return b"\n".join(lines.filter(pyarrow.compute.invert(is_white)).to_pylist())
+
+
+def _plain_line(options: ReaderOptions) -> str:
+    """A line whose quotes Spark and pyarrow understand alike."""
+    quote, separator = re.escape(options.quote), re.escape(options.separator)
+    field = (
+        f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{separator}][^{separator}]*|)"
+    )
+    return rf"^{field}(?:{separator}{field})*\z"
+
+
+def _one(data: bytes) -> pyarrow.Array:
+    """An array whose one value is `data`, which is not copied."""
+    offsets = pyarrow.py_buffer(numpy.array([0, len(data)], numpy.int64))
+    buffers = [None, offsets, pyarrow.py_buffer(data)]
+    return pyarrow.LargeBinaryArray.from_buffers(pyarrow.large_binary(), 1, buffers)

@@ -1,0 +1,102 @@
+"""CSV without Spark is what Spark's reader makes of it, or refused: nasty files, read by both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from fastprod.spark.csv_reader import csv_names, read_csv
+from fastprod.spark.file_splits import split_file
+from fastprod.spark.frame_engine import read_frame, reader_defaults
+from fastprod.spark.input_files import InputError, find_files
+from fastprod.spark.reader_options import reader_options
+from oracle import spark_csv
+
+Rows = list[tuple[str | None, ...]]
+
+FILES: dict[str, tuple[bytes, dict[str, str]]] = {
+    "white space": (b"\n \nk,v\n\n1,x\n  \n\t\n \x01 \n,\n\r\n\0\n 2 , y \n", {}),
+    "tabs": (b"k\tv\n\t\n1\tx\n\t\t\n2\t\n", {"sep": "\t"}),
+    "one column": (b'k\n1\n\n""\n \n2\n', {}),
+    "line ends": (b'k,v\r\n1,x\r2,"y"\n3,z\n\r4,w\r', {}),
+    "quotes": (b'k,v\n"a,b","c""d"\n5" x,a"b"c\n"""","""a"""\n a, "b"\n\\"a\\",\n', {}),
+    "nulls": (b'k,v\n,""\nNA,"NA"\n"",\n', {}),
+    "other nulls": (b'k,v\n,""\nNA,"NA"\n"",\n', {"nullValue": "NA"}),
+    "other quotes": (b"k,v\n'it''s','a\"b'\n\"c,d\n", {"quote": "'"}),
+    "no quotes": (b'k,v\n"a,b"\n""",c""\n', {"quote": ""}),
+    "names": (b'A,a,"x ""y",,""\n1,2,3,4,5\n', {}),
+    "text": ("\ufeffk,v\n\u00e4,\u2003\n\u00a0,\0\n#1,\0x\n".encode(), {}),
+    "no line end": (b'k,v\n1,"x"\n2,', {}),
+    "no rows": (b"k,v\n", {}),
+    "a quote that is not closed": (b'k,v\n1,"x\ny",2\n', {}),
+    "text behind a quote": (b'k,v\n1,"x"y\n', {}),
+    "space behind a quote": (b'k,v\n1,"x" \n', {}),
+    "no UTF-8": (b"k,v\n1,\xff\n", {}),
+    "too many fields": (b"k,v\n1,x,y\n", {}),
+    "too few fields": (b"k,v\n1\n", {}),
+}
+REFUSED = ("a quote", "text behind", "space behind", "no UTF-8", "too")
+
+MULTILINE: dict[str, bytes] = {
+    "line feeds": b'k,v\n"a\nb","c\r\nd\re"\n\n5" x,"y""\n"\n',
+    "carriage returns": b'"k\r\nl",v\r\n"a\r\nb","c\nd"\r\n\r\n1,x',
+    "no rows": b"k,v\n",
+}
+
+
+def ours(path: Path, given: dict[str, str]) -> Rows | None:
+    options = reader_options("csv", given)
+    names = csv_names(str(path), options)
+    assert names is not None
+    file = find_files([str(path)])[0]
+    try:
+        batches = [
+            batch
+            for split in split_file(file, "csv", 7, by_lines=not options.is_multiline)
+            for batch in read_csv(split, options, names)
+        ]
+    except InputError:
+        return None
+    rows = [row.values() for batch in batches for row in batch.to_pylist()]
+    decoded = [tuple(None if each is None else each.decode() for each in row) for row in rows]
+    return [tuple(names), *decoded]
+
+
+def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows:
+    options = reader_defaults("csv", given, is_tabbed=False, has_schema=False)
+    frame = read_frame(spark, "csv", [str(path)], options)
+    return [tuple(frame.columns), *(tuple(row) for row in frame.collect())]
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_rows_are_those_of_spark_and_of_the_model(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    data, given = FILES[name]
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    null_value = given.get("nullValue", "")
+    wanted = spark_csv.rows(data, given.get("sep", ","), given.get("quote", '"'), null_value)
+    found = ours(path, given)
+    if name.startswith(REFUSED):
+        assert (found, wanted) == (None, None)
+        return
+    # Names that Spark has changed are not those of the file, which it would check.
+    assert found == sparks(spark, path, {**given, "enforceSchema": "true"})
+    assert wanted is not None
+    assert found is not None
+    assert found[1:] == wanted[1:]
+
+
+@pytest.mark.parametrize("name", list(MULTILINE))
+def test_rows_with_line_ends_are_those_of_spark(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(MULTILINE[name])
+    given = {"multiLine": "true"}
+    found = ours(path, given)
+    assert found is not None
+    assert found == sparks(spark, path, given)
