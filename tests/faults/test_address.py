@@ -234,7 +234,8 @@ def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
     with quick_producer(peer, max_block_ms=MAX_BLOCK_MS, **quick) as producer:
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
-        assert f"broker {peer.bootstrap_servers} did not take the connection within" in str(error)
+        assert f"broker {peer.bootstrap_servers}" in str(error)
+        assert " did not take the connection within" in str(error)
         assert "socket_connection_setup_timeout_ms" in str(error)
         assert "request_timeout_ms" not in str(error)
         assert producer._engine.counters()["connections_opened"] >= 2
@@ -255,7 +256,8 @@ def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
     ) as producer:
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
-        assert f"broker {peer.bootstrap_servers} did not answer within" in str(error)
+        assert f"broker {peer.bootstrap_servers}" in str(error)
+        assert " did not answer within" in str(error)
         assert "request_timeout_ms = 200" in str(error)
         peer.resume_reading()
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
@@ -269,7 +271,8 @@ def test_without_retries_a_lost_connection_is_told_with_its_address(peer: Peer) 
         peer.on(PRODUCE).close()
         error = producer.send("t", b"x", partition=0).exception(WAIT_S)
         assert isinstance(error, NetworkError)
-        assert f"connection to broker {peer.bootstrap_servers} (node 1) ended" in str(error)
+        assert f"connection to broker {peer.bootstrap_servers}" in str(error)
+        assert " ended" in str(error)
         assert "may have been written" in str(error)
         assert (error.topic, error.partition, error.retriable) == ("t", 0, True)
     with quick_producer(peer, retries=0, acks=1, request_timeout_ms=200) as producer:
@@ -278,7 +281,8 @@ def test_without_retries_a_lost_connection_is_told_with_its_address(peer: Peer) 
         late = producer.send("t", b"x", partition=0).exception(WAIT_S)
         assert isinstance(late, KafkaError)
         assert late.code == 7
-        assert f"broker {peer.bootstrap_servers} did not answer within" in str(late)
+        assert f"broker {peer.bootstrap_servers}" in str(late)
+        assert " did not answer within" in str(late)
         assert "request_timeout_ms = 200" in str(late)
 
 

@@ -203,7 +203,8 @@ def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, nu
     with quick_producer(peer, max_block_ms=800) as producer:
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
-        assert f"broker {peer.bootstrap_servers} sent an answer that does not parse" in str(error)
+        assert f"broker {peer.bootstrap_servers}" in str(error)
+        assert " that does not parse" in str(error)
         assert str(number) in str(error)
         rule.cancel()
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
@@ -221,7 +222,8 @@ def test_a_broker_that_answers_nothing_but_nonsense_is_named_when_records_expire
         error = producer.send("t", b"x", partition=0).exception(WAIT_S)
         assert isinstance(error, DeliveryTimeoutError)
         assert error.attempts > 1
-        assert f"broker {peer.bootstrap_servers} answered with correlation id" in str(error)
+        assert f"broker {peer.bootstrap_servers}" in str(error)
+        assert " answered with correlation id" in str(error)
         rule.cancel()
         assert producer.send("t", b"y", partition=0).result(WAIT_S).offset >= 0
     assert peer.values("t", 0) == [b"x", b"y"]
