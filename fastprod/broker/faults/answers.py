@@ -68,7 +68,7 @@ class AnswerPlan:
     @property
     def sends_as_usual(self) -> bool:
         """Whether the answer goes out in time, in one piece, and alone."""
-        return self.held.is_released or not (
+        return not (
             self.delay_ms or self.dribble or self.is_lost or self.truncate_to_bytes is not None
         )
 
