@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fastprod.broker import Broker
 from fastprod.broker.node import Node
+from fastprod.errors import IllegalStateError
 
 PATIENCE_S = 20.0
 ASK_FOR_VERSIONS = struct.pack(">hhih", 18, 0, 7, -1)
@@ -82,3 +87,137 @@ def test_clients_are_told_an_address_that_they_can_reach() -> None:
         assert broker.nodes[0].host == "127.0.0.1"
     with Broker(advertised_host="broker.test") as broker:
         assert broker.bootstrap_servers.startswith("broker.test:")
+
+
+def disk_is_full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.xfail(strict=True, reason="B7: a node is forgotten that still serves")
+def test_a_node_is_down_although_it_cannot_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7"""
+    with Broker(brokers=2, data_dir=tmp_path, topics={"t": 2}) as broker:
+        node = broker.nodes[1]
+        with connect(node) as client:
+            assert is_answered(client)
+            with monkeypatch.context() as full:
+                full.setattr(broker._running().topics, "_on_change", disk_is_full)
+                with pytest.raises(OSError, match="No space left"):
+                    node.down()
+            assert not node.is_up
+            assert not is_answered(client)
+        with pytest.raises(ConnectionRefusedError):
+            connect(node)
+        assert broker.leader("t", 1) == 0
+        node.up()
+        with connect(node) as client:
+            assert is_answered(client)
+
+
+@pytest.mark.xfail(strict=True, reason="B7: a node is said to be up that does not serve")
+def test_a_node_is_up_although_it_cannot_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7"""
+    with Broker(brokers=2, data_dir=tmp_path, topics={"t": 2}) as broker:
+        node = broker.nodes[1]
+        node.down(move_leaders=False)
+        with monkeypatch.context() as full:
+            full.setattr(broker._running().topics, "_on_change", disk_is_full)
+            with pytest.raises(OSError, match="No space left"):
+                node.up()
+        assert node.is_up
+        assert broker.leader("t", 1) == 1
+        with connect(node) as client:
+            assert is_answered(client)
+
+
+@pytest.mark.xfail(strict=True, reason="B7: what has not ended in time is forgotten")
+def test_what_has_not_ended_in_time_is_ended_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B7"""
+    with Broker() as broker:
+        node = broker.nodes[0]
+        server = node.server
+        assert server is not None
+
+        def takes_too_long(*_: object) -> None:
+            raise TimeoutError("still busy")
+
+        with monkeypatch.context() as busy:
+            busy.setattr(server, "shutdown", takes_too_long)
+            with pytest.raises(TimeoutError):
+                node.down()
+            assert not node.is_up
+            # The next `up` waits for it: it may have the port.
+            with pytest.raises(TimeoutError):
+                node.up()
+        node.up()
+        with connect(node) as client:
+            assert is_answered(client)
+        assert node.server is not server
+
+
+@pytest.mark.xfail(strict=True, reason="an interceptor that downs its own node joins itself")
+@pytest.mark.parametrize("num_io_threads", [0, 1])
+def test_an_interceptor_may_take_its_own_node_down(num_io_threads: int) -> None:
+    with Broker(brokers=2, topics={"t": 2}, num_io_threads=num_io_threads) as broker:
+        node = broker.nodes[1]
+        raised: list[BaseException] = []
+        called = threading.Event()
+
+        def take_down(seen: Any) -> None:
+            for refused in (broker.stop, node.up):
+                node.down()
+                try:
+                    refused()
+                except IllegalStateError as error:
+                    raised.append(error)
+            called.set()
+
+        end = broker.faults.intercept(take_down)
+        with connect(node) as client:
+            is_answered(client)
+            assert called.wait(PATIENCE_S)
+        end()
+        assert len(raised) == 2
+        assert not node.is_up
+        assert broker.leader("t", 1) == 0
+        node.down()
+        with pytest.raises(ConnectionRefusedError):
+            connect(node)
+        node.up()
+        with connect(node) as client:
+            assert is_answered(client)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="who waits for a node's threads keeps their interceptors waiting"
+)
+def test_an_interceptor_is_not_kept_by_who_waits_for_its_node() -> None:
+    with Broker(brokers=2) as broker:
+        node = broker.nodes[1]
+        is_in, waits, is_out = threading.Event(), threading.Event(), threading.Event()
+        server = node.server
+        assert server is not None
+        shutdown = server.shutdown
+
+        def shutdown_and_tell(*words: Any) -> None:
+            waits.set()
+            shutdown(*words)
+
+        server.shutdown = shutdown_and_tell  # type: ignore[method-assign]
+
+        def take_down(seen: Any) -> None:
+            is_in.set()
+            assert waits.wait(PATIENCE_S)
+            node.down()
+            is_out.set()
+
+        broker.faults.intercept(take_down)
+        with connect(node) as client:
+            client.sendall(struct.pack(">i", len(ASK_FOR_VERSIONS)) + ASK_FOR_VERSIONS)
+            assert is_in.wait(PATIENCE_S)
+            node.down()
+        assert is_out.is_set()
