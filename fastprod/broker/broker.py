@@ -219,8 +219,11 @@ class Broker:
 
         Raises:
             TimeoutError: a thread has not ended within 10 s; everything else is closed.
+            IllegalStateError: an interceptor calls it, on a thread that would have to end.
         """
         self._check_process()
+        if self._faults.is_called_by_interceptor:
+            raise IllegalStateError("an interceptor cannot wait for the end of its own broker")
         if self._is_stopped:
             return
         self._is_stopped = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 
@@ -14,6 +15,7 @@ from fastprod.broker.security import Security
 from fastprod.broker.shared_state import SharedState
 from fastprod.broker.socket_server import SocketServer
 from fastprod.broker.thread_end import END_TIMEOUT_S
+from fastprod.errors import IllegalStateError
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -54,7 +56,12 @@ class Node:
         self._host = host
         self._advertised_host = advertised_host or ("127.0.0.1" if host in _ANY_ADDRESS else host)
         self._security = security or Security()
+        # Threads that are waited for may be in an interceptor that wants the first; the second
+        # stands around the waiting.
         self._lock = threading.Lock()
+        self._end_lock = threading.Lock()
+        # The one that was told to end, until it has.
+        self._ending: SocketServer | None = None
         self._server: SocketServer | None = self._listen(port)
         self._port = self._server.bound_port()
         self._is_started = False
@@ -87,35 +94,88 @@ class Node:
         """Serve; nothing if it does. Partitions that have no leader and a replica here get it.
 
         Raises:
-            OSError: somebody else has taken its port meanwhile.
+            OSError: somebody else has taken its port meanwhile. Or it cannot be written down who
+                leads; it is up then.
+            IllegalStateError: an interceptor calls it before the node that went down has ended.
+            TimeoutError: that one does not end within 10 s.
         """
-        with self._lock:
-            if self._is_started:
-                return
-            server = self._server or self._listen(self._port)
-            self._server = server
-            if not self._reads:
-                server.set_reading(False)
+        while True:
+            if self._may_wait:
+                self._await_end()
+            with self._lock:
+                if self._is_started:
+                    return
+                if self._ending is None:
+                    self._start()
+                    return
+            if not self._may_wait:
+                raise IllegalStateError(f"{self!r} has not ended yet, and an interceptor waits not")
+
+    def _start(self) -> None:
+        """Serve, whatever can be written down of it; the lock is held."""
+        server = self._server or self._listen(self._port)
+        self._server = server
+        if not self._reads:
+            server.set_reading(False)
+        try:
             self._state.cluster.node_up(NodeAddress(self.id, self.host, self.port))
+        finally:
             self._is_started = True
-            server.start()
+            try:
+                server.start()
+            except BaseException:
+                self._leave(move_leaders=True)
+                raise
 
     def down(self, move_leaders: bool = True) -> None:
-        """Close its port and its connections; nothing if it is down. Blocks until they are closed.
+        """Close its port and its connections; nothing if it is down.
+
+        Blocks until they are closed, but not when an interceptor calls it: it will be so soon.
 
         Args:
             move_leaders: other nodes take over its partitions at once, as after a real failure;
                 False: they have no leader until it is back (LEADER_NOT_AVAILABLE).
+
+        Raises:
+            OSError: it cannot be written down who leads now; it is down.
+            TimeoutError: a thread has not ended within 10 s; the next `down`, `up` or stop of the
+                broker waits for it again.
         """
-        with self._lock:
-            server, self._server = self._server, None
-            was_started, self._is_started = self._is_started, False
-            if was_started:
-                lost = self._state.cluster.node_down(self.id, move_leaders)
-                for partition in lost:
-                    self._state.purgatory.check_and_complete(partition)
-            if server is not None:
-                server.shutdown()
+        with contextlib.ExitStack() as steps:
+            if self._may_wait:
+                steps.callback(self._await_end)
+            with self._lock:
+                if self._is_started:
+                    steps.callback(self._wake)
+                    self._leave(move_leaders)
+
+    def _leave(self, move_leaders: bool) -> None:
+        """Be down, whatever can be written down of it; the lock is held."""
+        self._tell_to_end()
+        self._state.cluster.node_down(self.id, move_leaders)
+
+    def _tell_to_end(self) -> None:
+        self._is_started = False
+        if self._server is not None:
+            self._ending, self._server = self._server, None
+            self._ending.begin_shutdown()
+
+    def _wake(self) -> None:
+        """Whoever waits for records of partitions that this node led is told."""
+        for topic in self._state.topics.all():
+            for partition in topic.partitions:
+                self._state.purgatory.check_and_complete(partition)
+
+    def _await_end(self) -> None:
+        with self._end_lock:
+            ending = self._ending
+            if ending is not None:
+                ending.shutdown()
+                self._ending = None
+
+    @property
+    def _may_wait(self) -> bool:
+        return not self._state.apis.faults.is_called_by_interceptor
 
     def set_reading(self, reads: bool, waits: bool = True) -> None:
         """Read nothing from its connections, or everything again, also after `up`.
@@ -127,8 +187,7 @@ class Node:
         Raises:
             TimeoutError: a network thread is busy for very long.
         """
-        # Without the lock, which `down` holds while it waits for threads that may be here. `up`
-        # looks at `_reads` when its server can be seen.
+        # Without the lock: `up` looks at `_reads` when its server can be seen.
         self._reads = reads
         server = self._server
         if server is not None:
@@ -141,19 +200,23 @@ class Node:
             server.begin_shutdown()
 
     def close(self) -> None:
-        """Close its port and its connections; partitions keep their leaders."""
+        """Close its port and its connections; partitions keep their leaders.
+
+        Raises:
+            TimeoutError: a thread has not ended within 10 s.
+        """
         with self._lock:
-            server, self._server = self._server, None
-            self._is_started = False
-            if server is not None:
-                server.shutdown()
+            self._tell_to_end()
+        self._await_end()
 
     def abandon(self) -> None:
         """In the child of a fork: close the inherited sockets; the parent's stay as they are."""
-        server, self._server = self._server, None
+        servers = (self._server, self._ending)
+        self._server = self._ending = None
         self._is_started = False
-        if server is not None:
-            server.abandon()
+        for server in servers:
+            if server is not None:
+                server.abandon()
 
     def _listen(self, port: int) -> SocketServer:
         return SocketServer(

@@ -54,6 +54,11 @@ class Park:
 class Faults:
     """No faults at all; what `KafkaApis` asks. Subclasses answer otherwise."""
 
+    @property
+    def is_called_by_interceptor(self) -> bool:
+        """Whether this thread is the broker's and runs a test's function: it must not be kept."""
+        return False
+
     def before(self, request: Request, message: Any) -> int | Action | None:
         """Say what happens to a decoded request.
 

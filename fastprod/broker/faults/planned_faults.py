@@ -103,7 +103,7 @@ class PlannedFaults(Faults):
 
     @property
     def is_called_by_interceptor(self) -> bool:
-        """Whether this thread is the broker's and runs an interceptor: it must not be kept."""
+        """Whether this thread is the broker's and runs an interceptor."""
         return getattr(self._calling, "is_on", False)
 
     def use_timer(self, purgatory: DelayedOperationPurgatory) -> None:
