@@ -158,7 +158,8 @@ def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
     if mapping.key:
         columns.append(_payload("--key", mapping.key, types).alias("key"))
     if mapping.partition:
-        columns.append(_column(mapping.partition).cast("int").alias("partition"))
+        partition = _exactly("--partition-column", mapping.partition, "int")
+        columns.append(partition.alias("partition"))
     if mapping.timestamp:
         columns.append(_timestamp(mapping.timestamp, types).alias("timestamp"))
     headers = _headers(mapping, types)
@@ -201,7 +202,22 @@ def _timestamp(name: str, types: Mapping[str, DataType]) -> Column:
         return functions.timestamp_millis(_column(name))
     if isinstance(types[name], TimestampType):
         return _column(name)
-    return _column(name).cast("timestamp")
+    return _exactly("--timestamp-column", name, "timestamp")
+
+
+def _exactly(option: str, name: str, kind: str) -> Column:
+    """A cast that fails at what does not fit, also where those of the session make something of it.
+
+    Without ANSI casts a number wraps around and a text becomes null: a record of another partition.
+    """
+    column = _column(name)
+    found = column.try_cast(kind)
+    told = functions.concat(
+        functions.lit(f"{option}: column {name!r} has a value that is no {kind}: "),
+        column.cast("string"),
+    )
+    fits = column.isNull() | found.isNotNull()
+    return functions.when(fits, found).otherwise(functions.raise_error(told))
 
 
 def _headers(mapping: ColumnMapping, types: Mapping[str, DataType]) -> Column | None:
