@@ -22,6 +22,7 @@ from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
 from fastprod.spark import load_job
 from fastprod.spark.input_files import InputError
+from fastprod.spark.load_job import LoadJob
 from fastprod.spark.manifest import Manifest
 from readers import ReadRecord, read_with_confluent
 
@@ -324,6 +325,27 @@ def test_a_job_that_is_done_sends_nothing_again_but_new_files(
     changed = load(*arguments)
     assert changed.exit_code == 2
     assert "a.txt has changed since this job began" in changed.stderr
+
+
+@pytest.mark.xfail(strict=True, reason="S2: what Spark has read is marked, whatever it was")
+@pytest.mark.parametrize("engine", ["direct", "spark"])
+def test_a_file_that_changes_while_it_is_read_is_not_marked(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\n")
+    left = LoadJob._left
+
+    def change(*arguments: Any) -> Any:
+        found = left(*arguments)
+        (tmp_path / "a.txt").write_text("a\n")
+        return found
+
+    monkeypatch.setattr(LoadJob, "_left", change)
+    arguments = (str(tmp_path / "a.txt"), "--engine", engine, "--job-id", "j", "--progress", "none")
+    result = load(*arguments)
+    assert result.exit_code != 0
+    assert "a.txt has changed since it was found: 4 bytes of 20" in result.stderr
+    assert list((tmp_path / "state" / "j" / "done").iterdir()) == []
 
 
 def test_after_a_failure_a_job_sends_what_is_not_marked(
