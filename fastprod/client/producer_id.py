@@ -87,7 +87,9 @@ class ProducerIdRequests:
         """A broker gives none: the producer can send nothing any more."""
         self._end(UNSUPPORTED_VERSION, why)
 
-    def answered(self, answer: InitProducerIdResponse, where: str, now_ms: int) -> KafkaError | None:
+    def answered(
+        self, answer: InitProducerIdResponse, where: str, now_ms: int
+    ) -> KafkaError | None:
         """Take an answer.
 
         Returns:

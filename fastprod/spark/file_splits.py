@@ -21,18 +21,23 @@ class FileSplit:
     """A part of a file; plain data.
 
     Attributes:
-        path: of the file.
+        file: as it was found.
         unit: what `start` and `stop` count: "row_groups", "bytes", or "file" for all of it.
         start: the first.
         stop: one past the last.
         size_bytes: of the file, that fall to this split; for Parquet an estimate.
     """
 
-    path: str
+    file: InputFile
     unit: str
     start: int
     stop: int
     size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return self.file.path
 
     def __str__(self) -> str:
         if self.unit == "file":
@@ -60,11 +65,11 @@ def split_file(
     if not file.size_bytes:
         return []
     if compression_of(file.path) is not None or not by_lines:
-        return [FileSplit(file.path, "file", 0, 1, file.size_bytes)]
+        return [FileSplit(file, "file", 0, 1, file.size_bytes)]
     count = max(1, -(-file.size_bytes // target_bytes))
     bounds = [file.size_bytes * index // count for index in range(count + 1)]
     return [
-        FileSplit(file.path, "bytes", start, stop, stop - start)
+        FileSplit(file, "bytes", start, stop, stop - start)
         for start, stop in itertools.pairwise(bounds)
     ]
 
@@ -81,5 +86,5 @@ def _row_groups(file: InputFile, target_bytes: int) -> Iterator[FileSplit]:
         gathered += size * scale
         # Whichever is nearer: groups of about the wanted size are not gathered in pairs.
         if index == len(sizes) - 1 or gathered + following * scale / 2 >= target_bytes:
-            yield FileSplit(file.path, "row_groups", start, index + 1, round(gathered))
+            yield FileSplit(file, "row_groups", start, index + 1, round(gathered))
             start, gathered = index + 1, 0.0

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -54,6 +55,32 @@ class InputFile:
     root: str
     size_bytes: int
     mtime_ns: int
+
+    @property
+    def state(self) -> str:
+        """Size and time in words."""
+        seconds, ns = divmod(self.mtime_ns, 1_000_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC)
+        return f"{self.size_bytes:,} bytes of {moment:%Y-%m-%d %H:%M:%S}.{ns:09} UTC"
+
+    def check(self) -> None:
+        """Refuse the file if it is not the one that was found.
+
+        Raises:
+            InputError: it has changed, and from what to what; or it is gone.
+        """
+        try:
+            found = Path(self.path).stat()
+        except OSError as error:
+            raise InputError(
+                f"{self.path} is not there any more ({error.strerror}); it was found with "
+                f"{self.state}"
+            ) from error
+        now = InputFile(self.path, self.root, found.st_size, found.st_mtime_ns)
+        if now != self:
+            raise InputError(
+                f"{self.path} has changed since it was found: {self.state} then, {now.state} now"
+            )
 
 
 def is_local(path: str) -> bool:

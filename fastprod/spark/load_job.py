@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -138,16 +138,20 @@ class LoadJob:
             paths = spark_paths(plan.files) if plan.files else list(plan.request.paths)
             self._wave = (0, self.state.total_bytes)
             self.state.summaries.append(self._write_frame(paths, None, watch))
+            _check_files(plan.files)
             self.state.done_bytes = self.state.total_bytes
             return
-        left = self._left(lambda file: [FileSplit(file.path, "file", 0, 1, file.size_bytes)])
+        left = self._left(lambda file: [FileSplit(file, "file", 0, 1, file.size_bytes)])
         roots = {file.path: file.root for file in plan.files}
         for wave in _waves(left, roots):
             size = sum(split.size_bytes for _, split in wave)
             self._wave = (self.state.done_bytes, size)
-            paths = [literal(split.path) for _, split in wave]
+            files = [split.file for _, split in wave]
+            paths = [literal(file.path) for file in files]
+            _check_files(files)
             summary = self._write_frame(paths, roots[wave[0][1].path], watch)
             self.state.summaries.append(summary)
+            _check_files(files)
             self.state.done_bytes = sum(self._wave)
             # One figure for the wave: its first file carries it, the others are marked empty.
             for number, _ in wave:
@@ -302,6 +306,12 @@ class LoadJob:
                     total += found.numTasks
                     done += found.numCompletedTasks
         return total, done
+
+
+def _check_files(files: Iterable[InputFile]) -> None:
+    """Refuse files that are not those that were found: Spark reads what is there."""
+    for file in files:
+        file.check()
 
 
 def _summary_of_nothing() -> dict[str, Any]:

@@ -105,9 +105,9 @@ class Manifest:
                 )
             if (now.size_bytes, now.mtime_ns) != (known.size_bytes, known.mtime_ns):
                 raise InputError(
-                    f"{path} has changed since this job began ({known.size_bytes:,} bytes then, "
-                    f"{now.size_bytes:,} now): which of its rows were sent cannot be told; give "
-                    f"another --job-id to send it anew"
+                    f"{path} has changed since this job began ({known.state} then, {now.state} "
+                    f"now): which of its rows were sent cannot be told; give another --job-id to "
+                    f"send it anew"
                 )
         return [file for path, file in found.items() if path not in self._files]
 
@@ -125,7 +125,7 @@ class Manifest:
                 "version": _VERSION,
                 "settings": self._settings,
                 "files": [dataclasses.asdict(file) for file in self._files.values()],
-                "splits": [dataclasses.astuple(split) for split in self._splits],
+                "splits": [_as_row(split) for split in self._splits],
             },
         )
 
@@ -173,7 +173,7 @@ class Manifest:
                 raise InputError(f"{path} is of version {found['version']}, this is {_VERSION}")
             self._settings = found["settings"]
             self._files = {each["path"]: InputFile(**each) for each in found["files"]}
-            self._splits = [FileSplit(*each) for each in found["splits"]]
+            self._splits = [FileSplit(self._files[path], *each) for path, *each in found["splits"]]
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -206,6 +206,11 @@ class Manifest:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _as_row(split: FileSplit) -> list[str | int]:
+    """The file by its path: its size and time are told once."""
+    return [split.path, split.unit, split.start, split.stop, split.size_bytes]
 
 
 def _sync_folder(folder: Path) -> None:

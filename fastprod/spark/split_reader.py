@@ -48,7 +48,8 @@ class SplitReader:
         """Yield the records of a split, in their order.
 
         Raises:
-            InputError: it cannot be read, a column is missing, or of a type that has no bytes.
+            InputError: it cannot be read, a column is missing, or of a type that has no bytes; or
+                the file is not the one that was cut, also if that shows at the end.
         """
         read = {
             "parquet": _read_parquet,
@@ -56,14 +57,18 @@ class SplitReader:
             "json": _read_json,
             "text": _read_text,
         }[self.kind]
+        split.file.check()
         try:
             for batch in read(self, split):
                 if batch.num_rows:
                     yield _records(batch, self.mapping)
         except InputError as error:
+            split.file.check()
             raise InputError(f"{split}: {error}") from error
         except (OSError, EOFError, KeyError, pyarrow.ArrowException) as error:
+            split.file.check()
             raise InputError(f"{split} cannot be read as {self.kind}: {error}") from error
+        split.file.check()
 
 
 def header_field(index: int) -> str:

@@ -327,7 +327,6 @@ def test_a_job_that_is_done_sends_nothing_again_but_new_files(
     assert "a.txt has changed since this job began" in changed.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="S2: what Spark has read is marked, whatever it was")
 @pytest.mark.parametrize("engine", ["direct", "spark"])
 def test_a_file_that_changes_while_it_is_read_is_not_marked(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str

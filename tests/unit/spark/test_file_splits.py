@@ -29,7 +29,7 @@ def test_what_cannot_be_cut_is_one_split(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(b"x" * 1000)
     (tmp_path / "b.csv").write_bytes(b"x" * 1000)
     packed, multiline = find_files([str(tmp_path)])
-    assert split_file(packed, "csv", 300) == [FileSplit(packed.path, "file", 0, 1, 1000)]
+    assert split_file(packed, "csv", 300) == [FileSplit(packed, "file", 0, 1, 1000)]
     assert len(split_file(multiline, "csv", 300, by_lines=False)) == 1
 
 

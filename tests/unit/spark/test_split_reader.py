@@ -310,7 +310,6 @@ def file_of(path: Path, kind: str) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="S2: splits have neither size nor time of their file")
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json", "text"])
 @pytest.mark.parametrize("change", list(CHANGES))
