@@ -8,6 +8,7 @@ from fastprod._core.partitioner cimport StickyPartitioner
 from fastprod._core.record_batch cimport ProducerBatch, Record
 from fastprod._core.status cimport FpStatus
 from fastprod._core.sync cimport WakeUp, fp_mutex
+from fastprod._core.timer_heap cimport Timer
 
 cdef enum:
     NO_SLOT = -1            # no leader known
@@ -16,6 +17,13 @@ cdef enum:
 cdef enum:
     CLOSED = 1              # takes nothing more, what it has is to go
     CLOSED_AND_DISCARDS = 2     # takes nothing more, what it has is thrown away
+
+cdef struct PartitionList:
+    # First come, first served. Through the partitions: nothing here can run out of memory.
+    # OWNER a Node.   BORROWS the partitions.   THREADS the I/O thread.
+    Partition* first
+    Partition* last
+    int32_t count
 
 cdef struct Partition:
     # OWNER    its Topic.   FREED BY topic_free, with the accumulator.
@@ -28,11 +36,18 @@ cdef struct Partition:
     ProducerBatch* head
     ProducerBatch* tail
     int32_t queue_count             # batches in the queue; read without the lock as a hint
-    bint is_active                  # known to the I/O thread, or on its way on the stack
-    Partition* next_active          # stack link
+    # announcements (see DESIGN.md, What wakes the I/O thread)
+    int32_t is_announced            # atomic: on the stack of those that changed
+    Partition* next_announced       # stack link
     # I/O thread only
-    int32_t home_slot               # node whose active list holds it
-    bint is_listed
+    PartitionList* place            # the list of its node that it is on; NULL: nothing to do
+    Partition* place_prev
+    Partition* place_next
+    int32_t home_slot               # the node's
+    bint is_touched                 # to be looked at: on the I/O thread's list of those
+    Partition* next_touched
+    Timer wait                      # linger or backoff of its first batch
+    Timer expiry                    # none of its batches expires before
     bint muted                      # guarantee-order: a request is under way (F.3.5)
     int32_t outstanding             # requests under way with a batch of this partition
     int64_t producer_id
@@ -66,6 +81,7 @@ cdef struct Topic:
     int32_t ratio_milli             # compression estimate times 1000 (E.7.5)
     int64_t load_at_ns              # I/O thread: when the load table was last made
     bint is_loaded                  # I/O thread: on the list of topics to look at
+    int64_t load_bytes              # I/O thread: sticky.total_bytes when the table was made
     int64_t asked_turn              # I/O thread: its turn that last asked for the metadata
     int64_t record_total            # counters: I/O thread writes
     int64_t byte_total
@@ -88,7 +104,7 @@ cdef struct Accumulator:
     int32_t closed                  # atomic
     int32_t flushing                # atomic: flushes under way
     int32_t kicks                   # atomic: +1 whenever there may be something to do
-    void* active_stack              # atomic Partition*: newly active partitions
+    void* announced                 # atomic Partition*: stack of those that changed
     fp_mutex topics_lock
     Topic* topics
     int64_t sticky_bytes
@@ -127,6 +143,9 @@ cdef FpStatus accumulator_append(
 # an I/O thread which is told to stop after this finds everything. THREADS any.
 cdef void accumulator_close(Accumulator* a, bint discards) noexcept nogil
 
+# The partition has changed in a way that may let a batch go: let the I/O thread look at it. Kick
+# after this. THREADS any.
+cdef void accumulator_announce(Accumulator* a, Partition* partition) noexcept nogil
 # There may be something to do: wake the I/O thread if it sleeps. THREADS any.
 cdef void accumulator_kick(Accumulator* a) noexcept nogil
 

@@ -18,7 +18,7 @@ from fastprod._core.status cimport FP_CLOSED, FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.sync cimport (
     fp_add_i32, fp_cas_ptr, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy, fp_mutex_init,
     fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel, fp_store_i64,
-    fp_store_ptr,
+    fp_store_ptr, fp_xchg_i32,
 )
 
 cdef enum:
@@ -35,7 +35,8 @@ cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nog
     return pool_init(&a.pool, buffer_bytes)
 
 
-cdef void _urge(void* argument) noexcept nogil:
+cdef void _urge(void* argument, void* partition) noexcept nogil:
+    accumulator_announce(<Accumulator*>argument, <Partition*>partition)
     accumulator_kick(<Accumulator*>argument)
 
 
@@ -139,6 +140,8 @@ cdef int _grow(Topic* topic, Partition** grown, int32_t count) noexcept nogil:
         partition.leader_slot = NO_SLOT
         partition.leader_epoch = -1
         partition.home_slot = NO_SLOT
+        partition.wait.owner = partition
+        partition.expiry.owner = partition
         partition.producer_id = -1
         partition.producer_epoch = -1
         partition.last_acked_sequence = -1
@@ -242,6 +245,7 @@ cdef FpStatus _new_batch(
         out.need_bytes = size       # all of it: what was there has gone back
         return status
     fp_store_i64(&partition.topic.last_used_ns, now_ns)
+    result.origin = partition
     if partition.tail == NULL:
         partition.head = batch
     else:
@@ -251,16 +255,18 @@ cdef FpStatus _new_batch(
     return FP_OK
 
 
-cdef void _activate(Accumulator* a, Partition* partition) noexcept nogil:
-    """Tell the I/O thread of a partition that has something again."""
+cdef void accumulator_announce(Accumulator* a, Partition* partition) noexcept nogil:
+    # 1. We change the partition, then set `is_announced` (a full fence).
+    # 2. The I/O thread takes the whole stack (so that there is no ABA), clears `is_announced` (a
+    #    full fence), then looks at the partition.
+    # If we find it set, 2 is still to come and sees our change; else we push.
     cdef void* top
-    if partition.is_active:
+    if fp_xchg_i32(&partition.is_announced, 1) != 0:
         return
-    partition.is_active = True
     while True:
-        top = fp_load_ptr(&a.active_stack)
-        partition.next_active = <Partition*>top
-        if fp_cas_ptr(&a.active_stack, top, partition):
+        top = fp_load_ptr(&a.announced)
+        partition.next_announced = <Partition*>top
+        if fp_cas_ptr(&a.announced, top, partition):
             return
 
 
@@ -301,7 +307,6 @@ cdef FpStatus _append_locked(
         result_retain(batch.result)
     if future != NULL:
         result_attach(batch.result, future, out.index)
-    _activate(a, partition)
     return FP_OK
 
 
@@ -346,7 +351,8 @@ cdef FpStatus accumulator_append(
     cdef FpStatus status
     cdef int64_t most_bytes = RUN_BYTES
     cdef int32_t chosen
-    cdef bint wake = False
+    cdef bint wake = False      # a new batch, or a full one (A.3.11)
+    cdef bint is_full
     while True:
         chosen = partition if partition >= 0 else sticky_current(&topic.sticky)
         target = (<Partition**>fp_load_ptr(<void**>&topic.partitions))[chosen]
@@ -360,8 +366,13 @@ cdef FpStatus accumulator_append(
             most_bytes = min(
                 most_bytes, 2 * topic.sticky.limit_bytes - topic.sticky.produced_bytes)
         _append_more(a, target.tail, records, count, most_bytes, out)
-    if status == FP_OK and partition < 0:
-        sticky_produced(&topic.sticky, chosen, out.grew_bytes, batch_is_full(a, target.tail))
+    if status == FP_OK:
+        is_full = batch_is_full(a, target.tail)
+        wake = wake or is_full
+        if partition < 0:
+            sticky_produced(&topic.sticky, chosen, out.grew_bytes, is_full)
+    if wake:
+        accumulator_announce(a, target)     # under the lock, for accumulator_close
     fp_mutex_unlock(&target.lock)
     if extra != NULL:
         pool_give(&a.pool, extra)

@@ -8,17 +8,18 @@ from fastprod._core.channel cimport CLOSE_LOCAL, channel_is_sending
 from fastprod._core.connection cimport (
     node_connect, node_drop, node_in_slot, node_send, node_set_state, request_take,
 )
-from fastprod._core.drain cimport abort_all
 from fastprod._core.event_queue cimport (
     DO_ABORT, DO_CLOSE, DO_CONNECT, DO_FAIL, DO_ID_TROUBLE, DO_LEADERS, DO_PRODUCER_ID, DO_READY,
     DO_RESET_ASKED, DO_SEND, DO_THROTTLE, DO_TOPIC_ID, DO_TROUBLE, Event, ON_RESPONSE,
     event_free, event_new, event_push, event_take,
 )
+from fastprod._core.expiry cimport abort_all
 from fastprod._core.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov,
 )
 from fastprod._core.io_thread cimport IoThread, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node
+from fastprod._core.ready_list cimport touch, touch_all
 from fastprod._core.sync cimport fp_store_i32
 from fastprod._core.wire cimport fp_put_u32
 
@@ -105,6 +106,8 @@ cdef void _set_leaders(IoThread* io, Event* event) noexcept nogil:
             node.node_id = update[i].node_id
         p.leader_epoch = update[i].epoch
         fp_store_i32(&p.leader_slot, update[i].slot)
+        if p.place != NULL:
+            touch(io, p)
     for slot in range(io.node_count):   # a wish for a node that had left may have been dropped
         if io.nodes[slot] != NULL and io.nodes[slot].state == NODE_DOWN:
             io.nodes[slot].connect_asked = False
@@ -157,6 +160,7 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
         io.producer_epoch = <int16_t>event.b
         io.asked_producer_id = False
         _set_producer_id_trouble(io, NULL)
+        touch_all(io)
     elif event.kind == DO_ID_TROUBLE:
         _set_producer_id_trouble(io, event)
     elif event.kind == DO_ABORT:

@@ -27,6 +27,7 @@ from fastprod._core.producer_state cimport (
     flight_is_after, flight_remove, sequence_acked, sequence_can_retry, sequence_failed,
     sequence_settle, sequence_unresolved,
 )
+from fastprod._core.ready_list cimport touch
 from fastprod._core.record_batch cimport ProducerBatch, batch_free, batch_slab_bytes
 from fastprod._core.status cimport FP_OK, FP_PROTOCOL, FpStatus
 from fastprod._core.sync cimport fp_load_i32, fp_mutex_lock, fp_mutex_unlock, fp_store_i32
@@ -339,6 +340,7 @@ cdef void _settle(IoThread* io, ProducerBatch* batch) noexcept nogil:
     p.outstanding -= 1
     p.muted = False
     sequence_settle(io, p)
+    touch(io, p)
     batch_release(io, batch)
 
 

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from fastprod._core.buffer_pool cimport BufferPool
 from fastprod._core.status cimport FpStatus
-from fastprod._core.sync cimport WakeUp, fp_cond, fp_mutex
+from fastprod._core.sync cimport fp_cond, fp_mutex
 
 cdef enum ResultState:
     RESULT_PENDING = 0
@@ -56,6 +56,7 @@ cdef struct Result:
     int32_t sent                # atomic: drained at least once
     int32_t error_code          # ERR_NONE, a Kafka code, or a LocalError
     int32_t partition
+    void* origin                # borrowed; whose batch it is, for who urges
     uint32_t count              # records
     uint32_t fork_epoch         # the process generation that made it
     int64_t base_offset         # -1: unknown
@@ -81,6 +82,9 @@ cdef struct Result:
     Result* newer
     uint64_t number             # place in the order of creation
 
+# `origin` is the result's. Never blocks, never takes the GIL.
+ctypedef void (*Urge)(void* argument, void* origin) noexcept nogil
+
 cdef struct Incomplete:
     # Every result from the creation of its batch to its completion, callbacks included, in order
     # of creation (contract D.1.2, D.10.5), and the completion queue.
@@ -98,7 +102,7 @@ cdef struct Incomplete:
     bint closed
     int32_t has_ready           # atomic hint
     BufferPool* pool            # borrowed, or NULL; `Result.held_bytes` are of it
-    WakeUp urge                 # called when somebody starts to wait for a result not yet sent
+    Urge urge                   # called when somebody starts to wait for a result not yet sent
     void* urge_argument
     int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
 

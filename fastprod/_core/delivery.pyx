@@ -123,6 +123,7 @@ cdef Result* result_new_child(Result* parent) noexcept nogil:
     if result == NULL:
         return NULL
     result.urgent = 1
+    result.origin = parent.origin
     result.incomplete = list
     fp_mutex_lock(&list.lock)
     result.number = parent.number
@@ -312,7 +313,7 @@ cdef void result_urge(Result* result) noexcept nogil:
     if result.state == RESULT_PENDING and result.incomplete != NULL:
         fp_store_i32(&result.urgent, 1)
         if result.incomplete.urge != NULL:
-            result.incomplete.urge(result.incomplete.urge_argument)
+            result.incomplete.urge(result.incomplete.urge_argument, result.origin)
     fp_mutex_unlock(&stripe.lock)
 
 
@@ -385,7 +386,7 @@ cdef int64_t _after(double timeout_ms):
     return fp_now_ns() + <int64_t>(timeout_ms * 1e6)
 
 
-cdef void _count_urge(void* argument) noexcept nogil:
+cdef void _count_urge(void* argument, void* origin) noexcept nogil:
     fp_add_i32(<int32_t*>argument, 1)
 
 

@@ -51,7 +51,10 @@ cdef struct InFlightRequests:
 
 cdef Request* request_new() noexcept nogil
 cdef void request_free(Request* request) noexcept nogil
-cdef bint request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil
+# Room for one more batch; False: no memory.
+cdef bint request_reserve_batch(Request* request) noexcept nogil
+# Requires that room.
+cdef void request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil
 cdef bint request_reserve_scratch(Request* request, size_t size) noexcept nogil
 cdef bint request_reserve_iov(Request* request, int32_t count) noexcept nogil
 

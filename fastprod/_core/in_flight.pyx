@@ -23,7 +23,7 @@ cdef void request_free(Request* request) noexcept nogil:
         free(request)
 
 
-cdef bint request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil:
+cdef bint request_reserve_batch(Request* request) noexcept nogil:
     cdef int32_t capacity
     cdef ProducerBatch** batches
     cdef RequestPlace* places
@@ -38,9 +38,12 @@ cdef bint request_add_batch(Request* request, ProducerBatch* batch) noexcept nog
             return False
         request.places = places
         request.batch_capacity = capacity
+    return True
+
+
+cdef void request_add_batch(Request* request, ProducerBatch* batch) noexcept nogil:
     request.batches[request.batch_count] = batch
     request.batch_count += 1
-    return True
 
 
 cdef bint request_reserve_scratch(Request* request, size_t size) noexcept nogil:

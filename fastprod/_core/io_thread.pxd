@@ -2,7 +2,7 @@
 completion and sender."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
-from fastprod._core.accumulator cimport Accumulator, Partition, Topic
+from fastprod._core.accumulator cimport Accumulator, Partition, PartitionList, Topic
 from fastprod._core.channel cimport Channel
 from fastprod._core.counters cimport Histogram
 from fastprod._core.event_queue cimport Event, EventQueue
@@ -10,6 +10,7 @@ from fastprod._core.in_flight cimport InFlightRequests, Request
 from fastprod._core.produce_frame cimport ProduceHeader
 from fastprod._core.record_batch cimport Sealer
 from fastprod._core.selector cimport Selector
+from fastprod._core.timer_heap cimport TimerHeap
 
 cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_t:
@@ -58,10 +59,12 @@ cdef struct Node:
     int64_t last_ready_ns       # C.5.7
     int64_t last_drain_ns
     InFlightRequests flights
-    Partition** active          # owned; listed partitions this node leads
-    int32_t active_count
-    int32_t active_capacity
-    int32_t cursor              # D.7.1: where the next drain starts
+    # The partitions it leads that have something queued or in flight, each on one list (D.7.1):
+    PartitionList due           # the first batch is to go
+    PartitionList lingering     # it may go if a request goes anyway
+    PartitionList held          # it may not: backoff, order, sequence (D.6.2, D.7.2, D.7.4)
+    PartitionList resting       # nothing is queued
+    int32_t active_count        # on all of them
     NodeCounters counters
 
 cdef struct Counters:
@@ -88,6 +91,7 @@ cdef struct Counters:
     int64_t connections_closed
     int64_t io_ns               # time in the kernel, or moving bytes; waiting is not in it
     int64_t loops
+    int64_t looks               # at a partition: may its first batch go?
     int64_t epoch_bumps
     int64_t expired
     int64_t last_ack_ns         # CLOCK_MONOTONIC of the latest acknowledgement; 0: none
@@ -141,10 +145,12 @@ cdef struct IoThread:
     Event* postponed            # owned; control frames for connections that are full
     int64_t now_ns              # time of this turn of the loop
     int64_t wake_ns             # when the next turn is due
-    int64_t next_expiry_ns
     uint64_t random_state
-    int32_t listed_count        # partitions on some active list
-    Topic** busy                # owned; topics whose queues may be uneven
+    Partition* touched          # borrowed; to be looked at
+    int32_t listed_count        # partitions on some node's list
+    TimerHeap waits             # their linger and backoff
+    TimerHeap expiries
+    Topic** busy                # owned; topics whose load table somebody may use
     int32_t busy_count
     int32_t busy_capacity
     int32_t* load               # owned scratch for the load tables

@@ -7,10 +7,11 @@ cdef struct StickyPartitioner:
     # One topic's choice for records without a key.
     #
     # OWNER    its Topic.   FREED BY sticky_destroy.
-    # THREADS  `partition` atomic. `produced_bytes`: guarded by the lock of the partition that is
-    #          sticky now. The rest: guarded by `lock`.
+    # THREADS  `partition` atomic. `produced_bytes`, `total_bytes`: guarded by the lock of the
+    #          partition that is sticky now. The rest: guarded by `lock`.
     int32_t partition           # sticky now, -1: none chosen yet
     int64_t produced_bytes      # since it became sticky
+    int64_t total_bytes         # relaxed atomic: since ever, so that it tells who uses the tables
     int64_t limit_bytes         # switch after so many
     fp_mutex lock
     int32_t partition_count

@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from fastprod._core.sync cimport (
     fp_load_i32_acq, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock,
-    fp_store_i32_rel,
+    fp_store_i32_rel, fp_store_i64,
 )
 
 
@@ -141,6 +141,7 @@ cdef void sticky_produced(
     StickyPartitioner* sticky, int32_t current, int64_t bytes, bint may_switch
 ) noexcept nogil:
     sticky.produced_bytes += bytes
+    fp_store_i64(&sticky.total_bytes, sticky.total_bytes + bytes)
     if sticky.produced_bytes < sticky.limit_bytes:
         return
     if not may_switch and sticky.produced_bytes < 2 * sticky.limit_bytes:

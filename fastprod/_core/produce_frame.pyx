@@ -8,8 +8,8 @@ from libc.string cimport memcmp, memcpy, memset
 from fastprod._core.accumulator cimport Partition, Topic
 from fastprod._core.buffer_pool cimport Slab
 from fastprod._core.in_flight cimport (
-    Request, RequestPlace, request_add_batch, request_free, request_new, request_reserve_iov,
-    request_reserve_scratch,
+    Request, RequestPlace, request_add_batch, request_free, request_new, request_reserve_batch,
+    request_reserve_iov, request_reserve_scratch,
 )
 from fastprod._core.record_batch cimport (
     BATCH_HEADER_BYTES, BatchForTest, ProducerBatch, batch_write_header,
@@ -540,8 +540,9 @@ def encode_request_for_test(
                 partitions[i].topic = &structs[number]
                 partitions[i].index = at
                 door.batch.partition = &partitions[i]
-                if not request_add_batch(request, door.batch):
+                if not request_reserve_batch(request):
                     raise MemoryError
+                request_add_batch(request, door.batch)
             check(produce_encode(request, &header))
         return _gathered(request)
     finally:

@@ -3,7 +3,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from fastprod._core.accumulator cimport Accumulator, NO_SLOT, Partition, Topic
+from fastprod._core.accumulator cimport Accumulator, NO_SLOT, Partition, PartitionList, Topic
 from fastprod._core.channel cimport CH_OPEN, CLOSE_LOCAL, Channel, channel_is_sending
 from fastprod._core.commands cimport obey_all
 from fastprod._core.completion cimport produce_answered, produce_failed, produce_lost
@@ -12,14 +12,13 @@ from fastprod._core.connection cimport (
     request_recycle, request_take, tell,
 )
 from fastprod._core.delivery cimport ERR_ABORTED
-from fastprod._core.drain cimport (
-    abort_all, expire, node_drain, node_is_ready, relist, take_active, update_load,
-)
+from fastprod._core.drain cimport node_drain
 from fastprod._core.event_queue cimport (
     Event, FAULT_CORRELATION, FAULT_GARBLED, FAULT_UNASKED, ON_CONNECTED, ON_CONNECT_WANTED,
     ON_METADATA_WANTED, ON_PROTOCOL_ERROR, ON_STOPPED, event_free, event_new, event_push,
     event_queue_destroy, event_queue_init,
 )
+from fastprod._core.expiry cimport abort_all, expire
 from fastprod._core.in_flight cimport (
     REQUEST_CONTROL, REQUEST_PRODUCE, Request, in_flight_can_send, in_flight_pop,
     next_correlation_id, request_free,
@@ -28,7 +27,12 @@ from fastprod._core.io_thread cimport (
     DRAIN_AND_STOP, IoThread, MAX_NODES, NODE_CONNECTING, NODE_DOWN, NODE_HANDSHAKE, NODE_READY,
     Node, STOP_NOW, pthread_t,
 )
+from fastprod._core.load_table cimport update_load
 from fastprod._core.produce_frame cimport PRODUCE_TOPIC_ID_VERSION, produce_encode
+from fastprod._core.ready_list cimport (
+    look_at_touched, node_has_queued, node_is_ready, take_announced,
+    touch_overdue, wake_by,
+)
 from fastprod._core.record_batch cimport sealer_free
 from fastprod._core.selector cimport (
     Selector, selector_abandon, selector_destroy, selector_init, selector_park, selector_poll,
@@ -36,6 +40,7 @@ from fastprod._core.selector cimport (
 )
 from fastprod._core.status cimport FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.sync cimport fp_load_i32, fp_now_ns
+from fastprod._core.timer_heap cimport timer_next_ns
 from fastprod._core.wire cimport fp_get_u32
 
 cdef extern from "c/fp_thread.h" nogil:
@@ -47,8 +52,8 @@ cdef extern from "c/fp_thread.h" nogil:
 cdef enum:
     NETWORK_EXCEPTION = 13
     UNSUPPORTED_VERSION = 35
-    NEVER = 0x7FFFFFFFFFFFFFFF
     LONGEST_SLEEP_NS = 60000000000
+    NO_MEMORY_PAUSE_NS = 10000000
 
 
 cdef FpStatus io_init(
@@ -58,7 +63,6 @@ cdef FpStatus io_init(
     io.accumulator = accumulator
     io.producer_id = -1
     io.producer_epoch = -1
-    io.next_expiry_ns = NEVER
     io.random_state = <uint64_t>fp_now_ns() | 1
     io.limbo.slot = NO_SLOT
     io.nodes = <Node**>calloc(MAX_NODES, sizeof(Node*))
@@ -81,12 +85,10 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
     selector_destroy(&io.selector)
     for slot in range(io.node_count):
         if io.nodes[slot] != NULL:
-            free(io.nodes[slot].active)
             free(io.nodes[slot].name)
             free(io.nodes[slot].trouble)
             free(io.nodes[slot])
     free(io.nodes)
-    free(io.limbo.active)
     free(io.busy)
     free(io.load)
     while io.spare_requests != NULL:
@@ -163,18 +165,13 @@ cdef bint _can_take(IoThread* io, Node* node) noexcept nogil:
 
 cdef void _stamp_ready(IoThread* io, Node* node) noexcept nogil:
     """C.5.7: is there something for a node that takes nothing now?"""
-    cdef int32_t i
-    if io.availability_timeout_ns > 0:
-        for i in range(node.active_count):
-            if node.active[i].queue_count > 0:
-                node.last_ready_ns = io.now_ns
-                return
+    if node_has_queued(node):
+        node.last_ready_ns = io.now_ns
 
 
 cdef void _serve_node(IoThread* io, Node* node) noexcept nogil:
     """Ready and drain for one node, as many requests as it takes (F.2)."""
     cdef int64_t failed
-    relist(io, node)
     if node.active_count == 0:
         return
     if node.state != NODE_READY:
@@ -185,7 +182,7 @@ cdef void _serve_node(IoThread* io, Node* node) noexcept nogil:
             node.last_ready_ns = io.now_ns
         return
     if node.throttled_until_ns > io.now_ns:
-        io.wake_ns = min(io.wake_ns, node.throttled_until_ns)
+        wake_by(io, node.throttled_until_ns)
         _stamp_ready(io, node)
         return
     while True:
@@ -197,26 +194,37 @@ cdef void _serve_node(IoThread* io, Node* node) noexcept nogil:
         node.last_ready_ns = io.now_ns
         failed = io.counters.records_failed
         if not _send_produce(io, node) and io.counters.records_failed == failed:
+            look_at_touched(io)
+            if node_is_ready(io, node):
+                wake_by(io, io.now_ns + NO_MEMORY_PAUSE_NS)
             return      # else a batch could not be sealed, and the next one has its turn
+        look_at_touched(io)
 
 
-cdef void _serve_limbo(IoThread* io) noexcept nogil:
-    """Partitions without a leader: metadata is stale, or has forgotten them (D.5.1, H.2.6)."""
+cdef void _ask_for_topics(IoThread* io, PartitionList* parts) noexcept nogil:
     cdef Event* event
     cdef Topic* topic
-    cdef int32_t i
-    relist(io, &io.limbo)
-    if io.limbo.active_count == 0 or io.asked_metadata:
-        return
-    io.asked_metadata = True
-    for i in range(io.limbo.active_count):
-        topic = io.limbo.active[i].topic
+    cdef Partition* p = parts.first
+    while p != NULL:
+        topic = p.topic
+        p = p.place_next
         if topic.asked_turn != io.counters.loops:
             topic.asked_turn = io.counters.loops
             event = event_new(ON_METADATA_WANTED, NO_SLOT, NULL, 0)
             if event != NULL:
                 event.pointer = topic
             event_push(&io.events, event)
+
+
+cdef void _serve_limbo(IoThread* io) noexcept nogil:
+    """Partitions without a leader: metadata is stale, or has forgotten them (D.5.1, H.2.6)."""
+    if io.limbo.active_count == 0 or io.asked_metadata:
+        return
+    io.asked_metadata = True
+    _ask_for_topics(io, &io.limbo.due)
+    _ask_for_topics(io, &io.limbo.lingering)
+    _ask_for_topics(io, &io.limbo.held)
+    _ask_for_topics(io, &io.limbo.resting)
 
 
 cdef void _check_time_outs(IoThread* io, Node* node) noexcept nogil:
@@ -231,7 +239,7 @@ cdef void _check_time_outs(IoThread* io, Node* node) noexcept nogil:
     if io.now_ns >= due_ns:
         node_drop(io, node, CLOSE_LOCAL, 0, 0, True)
     else:
-        io.wake_ns = min(io.wake_ns, due_ns)
+        wake_by(io, due_ns)
 
 
 cdef void _receive(IoThread* io, Node* node, const uint8_t* data, uint32_t size) noexcept nogil:
@@ -304,20 +312,26 @@ cdef bint _turn(IoThread* io) noexcept nogil:
     io.wake_ns = io.now_ns + LONGEST_SLEEP_NS
     io.counters.loops += 1
     obey_all(io)
-    take_active(io)
+    take_announced(io)
     if stop == STOP_NOW:
         return False
     if io.fatal_code != 0:
         abort_all(io, io.fatal_code)
     expire(io)
-    update_load(io)
     for slot in range(io.node_count):
         if io.nodes[slot] != NULL:
             _check_time_outs(io, io.nodes[slot])
+    touch_overdue(io)
+    look_at_touched(io)     # from here on a node's turn concerns its own partitions only
+    update_load(io)
+    for slot in range(io.node_count):
+        if io.nodes[slot] != NULL:
             _serve_node(io, io.nodes[slot])
             if io.nodes[slot].channel != NULL:
                 node_count_bytes(io.nodes[slot])
     _serve_limbo(io)
+    wake_by(io, timer_next_ns(&io.waits))
+    wake_by(io, timer_next_ns(&io.expiries))
     if io.max_idle_ns >= 0 and io.selector.loop.oldest != NULL:     # the next to be idle too long
         io.wake_ns = min(io.wake_ns, io.selector.loop.oldest.last_active_ns + io.max_idle_ns + 1)
     return stop != DRAIN_AND_STOP or io.listed_count > 0

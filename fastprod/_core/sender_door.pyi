@@ -28,6 +28,7 @@ class SenderDoor:
         timestamp_ms: int = 1,
         headers: bytes | None = None,
         waited_for_bytes: int = 0,
+        looks: bool = True,
     ) -> RecordFuture | None:
         """Append a record; None: the pool is exhausted.
 
@@ -39,6 +40,7 @@ class SenderDoor:
             timestamp_ms: its time.
             headers: encoded, their count first.
             waited_for_bytes: memory that the caller waited for, taken from the pool now.
+            looks: False: the I/O thread is busy, and takes no notice yet.
         """
     @property
     def need_bytes(self) -> int:
@@ -88,6 +90,8 @@ class SenderDoor:
 
         There is nothing else to do for a minute.
         """
+    def place_without_key(self, topic: str) -> int:
+        """Somebody sends a record without a key: returns its partition."""
     def update_load(self) -> None:
         """Make the load tables of the adaptive partitioner."""
     def stamp(self, slot: int, ready_ms: float, drained_ms: float) -> None:

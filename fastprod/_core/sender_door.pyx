@@ -9,7 +9,8 @@ from libc.string cimport memset
 cimport cython
 
 from fastprod._core.accumulator cimport (
-    Appended, Partition, Topic, accumulator_append, accumulator_kick, batch_estimate, batch_is_full,
+    Appended, Partition, PartitionList, Topic, accumulator_append, accumulator_kick,
+    batch_estimate, batch_is_full,
 )
 from fastprod._core.buffer_pool cimport (
     Slab, Waiter, pool_cancel, pool_give, pool_queue, pool_take,
@@ -20,18 +21,23 @@ from fastprod._core.completion cimport (
 )
 from fastprod._core.delivery cimport ERR_ABORTED
 from fastprod._core.connection cimport node_in_slot
-from fastprod._core.drain cimport (
-    abort_all, expire, node_drain, node_is_ready, relist, take_active, update_load,
-)
+from fastprod._core.drain cimport node_drain
 from fastprod._core.engine cimport Engine, TopicRef
+from fastprod._core.expiry cimport abort_all, expire
 from fastprod._core.future cimport RecordFuture, new_future
 from fastprod._core.in_flight cimport Request, request_free, request_new
 from fastprod._core.io_thread cimport IoThread, Node
+from fastprod._core.load_table cimport mark_busy, update_load
+from fastprod._core.partitioner cimport sticky_current, sticky_produced
 from fastprod._core.produce_frame cimport produce_encode
+from fastprod._core.ready_list cimport (
+    look_at_touched, node_is_ready, take_announced, touch, touch_overdue,
+)
 from fastprod._core.record_batch cimport ProducerBatch, Record
 from fastprod._core.sender cimport sender_park
 from fastprod._core.status cimport FP_BLOCKED, FP_EXHAUSTED, FP_OK, FpStatus, check
 from fastprod._core.sync cimport fp_now_ns
+from fastprod._core.timer_heap cimport timer_next_ns
 
 cdef enum:
     MS = 1000000
@@ -82,7 +88,7 @@ cdef class SenderDoor:
         return ref.topic.partitions[index]
 
     def append(self, str topic, bytes value, bytes key=None, int partition=-1, timestamp_ms=1,
-               bytes headers=None, size_t waited_for_bytes=0):
+               bytes headers=None, size_t waited_for_bytes=0, bint looks=True):
         """A future, or None when the pool is exhausted: `need_bytes` says how much to wait for."""
         cdef Record record
         cdef Slab* extra = NULL
@@ -117,7 +123,8 @@ cdef class SenderDoor:
             chosen = ref.topic.partitions[appended.partition]
             chosen.tail.created_ns = self.engine.io.now_ns
             chosen.tail.last_attempt_ns = self.engine.io.now_ns
-        take_active(&self.engine.io)    # the I/O thread has been woken
+        if looks:
+            self._turn()    # the I/O thread has been woken
         future = new_future(topic, appended.result, appended.index)
         future.timestamp_ms = timestamp_ms
         future.key_size = record.key_size
@@ -134,31 +141,40 @@ cdef class SenderDoor:
         node.state = 3
         node.produce_version = produce_version
 
-    cdef Node* _look(self, int slot) except NULL:
-        cdef Node* node = node_in_slot(&self.engine.io, slot)
-        cdef int other
+    cdef int _turn(self) except -1:
+        """What the I/O thread does before it serves the nodes, but for expiry."""
         obey_all(&self.engine.io)
-        take_active(&self.engine.io)
-        for other in range(self.engine.io.node_count):
-            if self.engine.io.nodes[other] != NULL:
-                relist(&self.engine.io, self.engine.io.nodes[other])
-        relist(&self.engine.io, &self.engine.io.limbo)
-        return node
+        take_announced(&self.engine.io)
+        touch_overdue(&self.engine.io)
+        look_at_touched(&self.engine.io)
+        return 0
+
+    cdef int64_t _next_wait_ns(self, PartitionList* parts, int64_t soonest_ns) except? -1:
+        cdef Partition* p = parts.first
+        while p != NULL:
+            if p.wait.is_set:
+                soonest_ns = min(soonest_ns, p.wait.due_ns)
+            p = p.place_next
+        return soonest_ns
 
     def ready(self, int slot):
         """(is the node ready, ms until it may be or None)."""
         cdef int64_t far = self.engine.io.now_ns + <int64_t>FAR * MS
+        cdef int64_t wake_ns
+        cdef Node* node = node_in_slot(&self.engine.io, slot)
+        self._turn()
         self.engine.io.wake_ns = far
-        cdef Node* node = self._look(slot)
         is_ready = node_is_ready(&self.engine.io, node)
-        wake_ns = self.engine.io.wake_ns
-        delay_ms = None if wake_ns == far else (wake_ns - self.engine.io.now_ns) / MS
+        wake_ns = self._next_wait_ns(&node.lingering, self.engine.io.wake_ns)
+        wake_ns = self._next_wait_ns(&node.held, wake_ns)
+        delay_ms = None if wake_ns == far else (wake_ns - self.engine.io.now_ns) / 1e6
         return is_ready, delay_ms
 
     def drain(self, int slot):
         """The handle of a request with what goes to the node now, or None."""
-        cdef Node* node = self._look(slot)
+        cdef Node* node = node_in_slot(&self.engine.io, slot)
         cdef Request* request = request_new()
+        self._turn()
         request.expects_response = True
         if not node_drain(&self.engine.io, node, request):
             request_free(request)
@@ -238,16 +254,15 @@ cdef class SenderDoor:
     def expire(self):
         """Fail what is too old; returns ms until the next is, or None."""
         cdef IoThread* io = &self.engine.io
-        self._look(0)
-        io.wake_ns = io.now_ns + <int64_t>FAR * MS
+        self._turn()
         expire(io)
-        if io.wake_ns == io.now_ns + <int64_t>FAR * MS:
+        if io.expiries.root == NULL:
             return None
-        return (io.wake_ns - io.now_ns) / 1e6
+        return (timer_next_ns(&io.expiries) - io.now_ns) / 1e6
 
     def throw_away(self):
         """The end of the I/O thread: everything is aborted, requests under way end."""
-        self._look(0)
+        self._turn()
         abort_all(&self.engine.io, ERR_ABORTED)
         for handle in sorted(self.requests):
             self.fail(handle)
@@ -293,11 +308,19 @@ cdef class SenderDoor:
         self.engine.accumulator.flushing = count
 
     def abort(self, int code):
-        self._look(0)
+        self._turn()
         abort_all(&self.engine.io, code)
 
+    def place_without_key(self, str topic):
+        """Somebody sends a record without a key: returns its partition."""
+        cdef Topic* found = self.engine.topic_ref(topic).topic
+        cdef int32_t chosen = sticky_current(&found.sticky)
+        sticky_produced(&found.sticky, chosen, 1, False)
+        mark_busy(&self.engine.io, found)
+        return chosen
+
     def update_load(self):
-        self._look(0)
+        self._turn()
         self.engine.io.load_at_ns = 0
         update_load(&self.engine.io)
 
@@ -349,7 +372,7 @@ cdef class SenderDoor:
             "muted": bool(p.muted),
             "leader_slot": p.leader_slot,
             "leader_epoch": p.leader_epoch,
-            "is_listed": bool(p.is_listed),
+            "is_listed": p.place != NULL,
         }
 
     def set_next_sequence(self, str topic, int partition, int sequence):
@@ -361,7 +384,9 @@ cdef class SenderDoor:
         p.last_acked_sequence = sequence - 1 if sequence > 0 else -1
 
     def mute(self, str topic, int partition, bint muted):
-        self._partition(topic, partition).muted = muted
+        cdef Partition* p = self._partition(topic, partition)
+        p.muted = muted
+        touch(&self.engine.io, p)
 
     def sticky_partition(self, str topic):
         return self.engine.topic_ref(topic).topic.sticky.partition
