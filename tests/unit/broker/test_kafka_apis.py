@@ -7,9 +7,17 @@ import struct
 
 import pytest
 
-from broker_world import CLOSED, BrokerWorld, batch_of, fetch_request, produce_request
+from broker_world import (
+    CLOSED,
+    BrokerWorld,
+    api_named,
+    batch_of,
+    fetch_request,
+    produce_request,
+)
 from fastprod.broker.apis.call import Call
 from fastprod.broker.connection import UNKNOWN_SOFTWARE, ClientSoftware
+from fastprod.broker.faults.fault_verbs import FaultVerbs
 from fastprod.broker.messages.api_versions import ApiVersionsRequest
 from fastprod.broker.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from fastprod.broker.messages.delete_topics import DeleteTopicsRequest
@@ -177,3 +185,17 @@ def test_the_software_that_a_client_names_is_known_of_its_connection() -> None:
         for version, known in ((2, UNKNOWN_SOFTWARE), (3, ClientSoftware("lib", "1.0"))):
             asked = world.post("ApiVersions", version, message)
             assert asked.request.connection.client_software == known
+
+
+@pytest.mark.xfail(strict=True, reason="a version that is refused is answered in")
+def test_a_fault_refuses_a_version_as_a_broker_does() -> None:
+    """A7.2: in version 0, with the versions that there are, whoever says it."""
+    faults = FaultVerbs()
+    with BrokerWorld(faults=faults) as world:
+        faults.fail("ApiVersions", "UNSUPPORTED_VERSION")
+        message = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        asked = world.post("ApiVersions", 3, message)
+        answer = api_named("ApiVersions").response.decode(0, memoryview(asked.raw), 4)
+        assert (answer.error_code, [each.api_key for each in answer.api_keys]) == (35, [18])
+        assert answer.api_keys[0].max_version >= 3
+        assert world.ask("ApiVersions", 3, message).error_code == 0

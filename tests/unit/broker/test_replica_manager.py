@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from broker_world import BrokerWorld, batch_of
+from broker_world import BrokerWorld, batch_of, fetch_request, produce_request
 from fastprod.broker import codes
+from fastprod.broker.log.log import Log
 from fastprod.broker.replica_manager import AppendResult, FetchWant, ReadResult, ReplicaManager
 from oracle.record_batch import decode_batches
 
@@ -238,3 +240,30 @@ def test_a_deleted_topic_is_unknown(world: BrokerWorld) -> None:
     world.state.topics.delete("t")
     assert append(world, batch_of(b"a")).error == codes.UNKNOWN_TOPIC_OR_PARTITION
     assert read(world.state.replica_manager, want(0))[0].error == codes.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
+def test_what_a_partition_raises_is_its_own(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9: a mistake of the broker's, too; what is said of the others is true."""
+
+    def fails(*_: object) -> None:
+        raise KeyError("a mistake")
+
+    world.state.topics.create("u", 1)
+    failing = world.state.topics.partition("t", 0)
+    assert failing is not None
+    for name in ("validate", "read"):
+        monkeypatch.setattr(Log, name, _only_of(failing.log, getattr(Log, name), fails))
+    message = produce_request([("t", 0, batch_of(b"a")), ("u", 0, batch_of(b"b"))])
+    appended = world.ask("Produce", 9, message).responses
+    assert [each.partition_responses[0].error_code for each in appended] == [-1, 0]
+    fetched = world.ask("Fetch", 9, fetch_request([("t", 0, 0), ("u", 0, 0)])).responses
+    assert [each.partitions[0].error_code for each in fetched] == [-1, 0]
+    assert fetched[1].partitions[0].records
+
+
+def _only_of(log: Log, usual: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that does something else for one log."""
+    return lambda self, *words: (other if self is log else usual)(self, *words)

@@ -73,6 +73,27 @@ def test_names_of_internal_topics_are_reserved(name: str) -> None:
     assert refused.value.code == codes.INVALID_TOPIC_EXCEPTION
 
 
+@pytest.mark.xfail(strict=True, reason="names that collide in metrics are taken")
+@pytest.mark.parametrize(("old", "new"), [("a.b", "a_b"), ("a_b.c", "a.b_c")])
+def test_names_that_differ_by_a_dot_or_an_underscore_collide(old: str, new: str) -> None:
+    """D1: as in Kafka, whose metrics have the same name for both."""
+    world = World()
+    world.topics.create(old)
+    with pytest.raises(TopicError, match=f"'{new}' collides with .*{old}") as refused:
+        world.topics.create(new)
+    assert refused.value.code == codes.INVALID_TOPIC_EXCEPTION
+    world.topics.create("a-b")
+    world.topics.delete(old)
+    world.topics.create(new)
+    # A folder may have both: earlier versions took them.
+    both = World()
+    for name in (old, new):
+        both.topics.restore(world.saved[-1]._replace(name=name, id=name.encode()))
+    both.topics.delete(new)
+    with pytest.raises(TopicError):
+        both.topics.create(new)
+
+
 def test_leaders_are_spread_over_the_nodes_in_turn() -> None:
     topic = World().topics.create("t", 5, 2)
     assert [each.leader for each in topic.partitions] == [0, 1, 2, 0, 1]

@@ -12,6 +12,7 @@ from fastprod.broker.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from fastprod.broker.topic_config import TopicConfig
 
 
 def describe(
@@ -76,3 +77,22 @@ def test_what_is_not_there_has_an_error(kind: int, name: str, code: int) -> None
         result = describe(world, kind, name)
     assert (result.error_code, result.resource_name, result.configs) == (code, name, [])
     assert result.error_message
+
+
+@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
+def test_what_a_resource_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B9"""
+
+    def fails(self: object) -> None:
+        raise RuntimeError("a mistake")
+
+    with BrokerWorld(topics={"t": 1}) as world:
+        monkeypatch.setattr(TopicConfig, "entries", fails)
+        resources = [
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+            for kind, name in ((2, "t"), (4, "0"))
+        ]
+        message = DescribeConfigsRequest(resources=resources)
+        found = world.ask("DescribeConfigs", 4, message).results
+    assert [each.error_code for each in found] == [codes.UNKNOWN_SERVER_ERROR, codes.NONE]
+    assert "a mistake" in found[0].error_message

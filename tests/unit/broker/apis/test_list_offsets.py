@@ -6,6 +6,8 @@ import pytest
 
 from broker_world import BrokerWorld, batch_of
 from fastprod.broker import codes
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_error import LogError
 from fastprod.broker.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -69,3 +71,28 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
         world.produce(batch_of(b"a"))
         answer = world.ask("ListOffsets", 7, request(("t", 0, -1), isolation_level=1))
         assert answer.topics[0].partitions[0].offset == 1
+
+
+@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LogError(codes.KAFKA_STORAGE_ERROR, "a bad sector"), codes.KAFKA_STORAGE_ERROR),
+        (OSError("a bad sector"), codes.KAFKA_STORAGE_ERROR),
+        (RuntimeError("a mistake"), codes.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_what_a_partition_raises_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    """B9"""
+
+    def fails(self: Log, timestamp: int) -> None:
+        if self.partition == 0:
+            raise error
+
+    with BrokerWorld(topics={"t": 2}) as world:
+        monkeypatch.setattr(Log, "offset_for_timestamp", fails)
+        asked = request(("t", 0, 5), ("t", 1, 5))
+        found = world.ask("ListOffsets", 7, asked).topics[0].partitions
+    assert [each.error_code for each in found] == [code, codes.NONE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fastprod.broker.messages.create_topics import (
 )
 from fastprod.broker.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.broker.topics import SavedTopic
 
 
 def topic(name: str, **changes: Any) -> CreatableTopic:
@@ -245,3 +247,32 @@ def test_a_stop_ends_the_making_of_many_topics(
     assert opened == names[:5]
     with BrokerWorld(data_dir=tmp_path) as again:
         assert {each.name for each in again.state.topics.all()} == set(names[:4])
+
+
+@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
+def test_what_a_topic_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B9: the first one is there, and the client is told so."""
+    with BrokerWorld() as world:
+
+        def disk_is_full(changed: list[SavedTopic], deleted: list[bytes]) -> None:
+            if any(each.name == "b" for each in changed) or deleted == [kept]:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        kept = b""
+        monkeypatch.setattr(world.state.topics, "_on_change", disk_is_full)
+        made = create(world, topic("a"), topic("b"), topic("c"))
+        told = [codes.NONE, codes.KAFKA_STORAGE_ERROR, codes.NONE]
+        assert [each.error_code for each in made] == told
+        assert "No space left" in made[1].error_message
+        message = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in "abc"])
+        asked = world.ask("Metadata", 4, message).topics
+        assert [each.error_code for each in asked] == told
+        found = world.state.topics.get("a")
+        assert found is not None
+        kept = found.id
+        gone = world.ask("DeleteTopics", 4, DeleteTopicsRequest(topic_names=["a", "c"]))
+        assert [each.error_code for each in gone.responses] == [
+            codes.KAFKA_STORAGE_ERROR,
+            codes.NONE,
+        ]
+        assert [each.name for each in world.state.topics.all()] == ["a"]

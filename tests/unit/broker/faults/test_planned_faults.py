@@ -30,6 +30,7 @@ from fastprod.broker.faults.planned_faults import (
 )
 from fastprod.broker.faults.target import aim
 from fastprod.broker.messages.delete_topics import DeleteTopicsRequest
+from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
 from fault_requests import Outlet, framed
 
 HOUR_MS = 3_600_000
@@ -317,3 +318,16 @@ def test_what_an_interceptor_cannot_say_is_an_error_of_the_server(
     world.faults.add_interceptor(lambda seen: answer)  # type: ignore[arg-type,return-value]
     assert world.codes() == [UNKNOWN_SERVER_ERROR]
     assert "ValueError" in caplog.text
+
+
+@pytest.mark.xfail(strict=True, reason="a topic that is refused is made")
+def test_a_topic_that_is_refused_is_not_made(world: PlannedWorld) -> None:
+    """D1.1: the others of the request are."""
+    world.plan(Refuse(NOT_LEADER, 0), "Metadata", topic="x")
+    message = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("x", "y")])
+    found = world.ask("Metadata", 9, message).topics
+    assert [(each.name, each.error_code) for each in found] == [("x", NOT_LEADER), ("y", 0)]
+    assert world.state.topics.get("x") is None
+    assert world.state.topics.get("y") is not None
+    (logged,) = world.state.request_log.entries("Metadata")
+    assert [each.name for each in logged.message.topics] == ["x", "y"]
