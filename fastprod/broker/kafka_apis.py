@@ -63,6 +63,8 @@ class KafkaApis:
         verdict = self.faults.before(request, message)
         if verdict is None:
             self._handlers[header.api_key].handle(call)
+        elif verdict == codes.UNSUPPORTED_VERSION and header.api_key == API_VERSIONS:
+            self._answer_unknown_version(request)
         elif isinstance(verdict, int):
             self._handlers[header.api_key].refuse(call, verdict, "a fault that was asked for")
         else:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 NO_NODE = -1
 
 
+class PartitionDeleted(LookupError):
+    """The topic was deleted a moment ago."""
+
+
 class Partition:
     """A partition as all nodes see it: they share one log.
 
@@ -85,11 +89,11 @@ class Partition:
 
         Raises:
             LogError: the log refuses it; nothing was appended.
-            LookupError: the topic was deleted a moment ago.
+            PartitionDeleted: there is nothing to append to any more.
         """
         with self.lock:
             if self.is_deleted:
-                raise LookupError(f"{self.topic}-{self.index} was deleted")
+                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
             return self.log.append(batch, self.leader_epoch, info)
 
     def move_leader(self, node_id: int, live: Collection[int]) -> int:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fastprod._core.log_validator import InvalidBatch
 from fastprod.broker import codes
+from fastprod.broker.item_errors import item_error
 from fastprod.broker.log.log import LogError, OffsetOutOfRange
-from fastprod.broker.partition import Partition
+from fastprod.broker.log.validation import HeavyBatch
+from fastprod.broker.partition import Partition, PartitionDeleted
 from fastprod.broker.topics import INTERNAL_TOPICS, Topics, invalid_name_reason
 
 if TYPE_CHECKING:
@@ -217,10 +219,8 @@ class ReplicaManager:
             if partition.is_deleted:
                 return ReadResult(codes.UNKNOWN_TOPIC_OR_PARTITION)
             return ReadResult(codes.OFFSET_OUT_OF_RANGE, partition=partition)
-        except LogError as error:
-            return ReadResult(error.error_code, partition=partition)
-        except OSError:
-            return ReadResult(codes.KAFKA_STORAGE_ERROR, partition=partition)
+        except Exception as error:
+            return ReadResult(item_error(error).code, partition=partition)
         return ReadResult(
             codes.NONE,
             high_watermark,
@@ -252,23 +252,32 @@ class ReplicaManager:
         error, partition = self.look(node_id, want)
         if error != codes.NONE or partition is None:
             return OffsetResult(error)
-        log = partition.log
-        epoch = partition.leader_epoch
-        if timestamp == LATEST:
-            committed = isolation_level == READ_COMMITTED
-            end = log.last_stable_offset if committed else log.high_watermark
-            return OffsetResult(codes.NONE, end, -1, epoch)
-        if timestamp == EARLIEST:
-            return OffsetResult(codes.NONE, log.log_start_offset, -1, epoch)
-        if timestamp == MAX_TIMESTAMP and version >= _FIRST_MAX_TIMESTAMP_VERSION:
-            found = log.offset_of_max_timestamp()
-        elif timestamp >= 0:
-            found = log.offset_for_timestamp(timestamp)
-        else:
-            return OffsetResult(codes.UNSUPPORTED_VERSION)
-        if found is None:
-            return OffsetResult(codes.NONE, -1, -1, epoch)
-        return OffsetResult(codes.NONE, found[0], found[1], epoch)
+        try:
+            return _offset_of(partition, timestamp, isolation_level, version)
+        except Exception as error:
+            return OffsetResult(item_error(error).code)
+
+
+def _offset_of(
+    partition: Partition, timestamp: int, isolation_level: int, version: int
+) -> OffsetResult:
+    log = partition.log
+    epoch = partition.leader_epoch
+    if timestamp == LATEST:
+        committed = isolation_level == READ_COMMITTED
+        end = log.last_stable_offset if committed else log.high_watermark
+        return OffsetResult(codes.NONE, end, -1, epoch)
+    if timestamp == EARLIEST:
+        return OffsetResult(codes.NONE, log.log_start_offset, -1, epoch)
+    if timestamp == MAX_TIMESTAMP and version >= _FIRST_MAX_TIMESTAMP_VERSION:
+        found = log.offset_of_max_timestamp()
+    elif timestamp >= 0:
+        found = log.offset_for_timestamp(timestamp)
+    else:
+        return OffsetResult(codes.UNSUPPORTED_VERSION)
+    if found is None:
+        return OffsetResult(codes.NONE, -1, -1, epoch)
+    return OffsetResult(codes.NONE, found[0], found[1], epoch)
 
 
 def _check_offset(start: int, offset: int, end: int) -> None:
@@ -313,12 +322,13 @@ def _append(partition: Partition, records: memoryview, most_bytes: int | None) -
         return AppendResult(
             error.error_code, message=error.message, record_errors=error.record_errors
         )
-    except LookupError:
+    except PartitionDeleted:
         return AppendResult(codes.UNKNOWN_TOPIC_OR_PARTITION, message=f"{partition} is gone")
-    except OSError as error:
-        return AppendResult(
-            codes.KAFKA_STORAGE_ERROR, message=f"the log cannot be written: {error}"
-        )
+    except HeavyBatch:
+        raise
+    except Exception as error:
+        code, text = item_error(error)
+        return AppendResult(code, message=f"the batch is not appended: {text}")
     return AppendResult(
         codes.NONE,
         done.base_offset,

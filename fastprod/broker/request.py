@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import ClassVar, NamedTuple, Protocol
 
 from fastprod._core.server_selector import Frame
@@ -13,6 +13,7 @@ from fastprod.errors import IllegalStateError
 
 _log = logging.getLogger(__name__)
 _SHORT_LENGTH = 80
+_NOTHING: Set[str | None] = frozenset()
 _pack_size = struct.Struct(">i").pack
 
 
@@ -69,6 +70,7 @@ class Request:
         on_sent: called once when the answer has been written or can no longer be, unless `respond`
             is given something else to call; the handler may set it before it answers.
         fault: what a fault has in mind for its answer (`planned_faults`), or None.
+        withheld: topics that a fault refuses: they must not be made.
         received_ns: read from the socket; like all the times -1 until it has happened.
         dequeued_ns: taken by a handler.
         local_done_ns: the handler returned; what follows is waiting for others.
@@ -97,6 +99,7 @@ class Request:
         "response_enqueued_ns",
         "sent_ns",
         "throttle_ms",
+        "withheld",
     )
 
     def __init__(
@@ -123,6 +126,7 @@ class Request:
         self.error_counts: dict[int, int] | None = None
         self.metrics_alias: str | None = None
         self.fault: object | None = None
+        self.withheld: Set[str | None] = _NOTHING
         self.on_sent: Callable[[], None] | None = None
         self.answered = False
         self._queue = queue

@@ -29,6 +29,8 @@ _MAX_NAME_LENGTH = 249
 _MOST_MESSAGE_LENGTH = 1000
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
+_COLLIDING = frozenset("._")
+
 ZERO_ID = bytes(16)
 
 
@@ -150,6 +152,8 @@ class Topics:
         self._now_ns = now_ns
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        # Names with a dot or an underscore, by what both look like in the names of metrics.
+        self._by_folded: dict[str, list[str]] = {}
         self._partition_count = 0
         self._is_closed = False
         self._lock = threading.RLock()
@@ -211,6 +215,12 @@ class Topics:
             raise TopicError(codes.INVALID_TOPIC_EXCEPTION, reason)
         if name in self._by_name:
             raise TopicError(codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        colliding = self._by_folded.get(_folded(name))
+        if colliding:
+            raise TopicError(
+                codes.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic(s): {', '.join(colliding)}",
+            )
         is_clamped = False
         if assignment:
             replicas = self._checked_assignment(assignment, partition_count, replication_factor)
@@ -310,6 +320,7 @@ class Topics:
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]
+            self._forget_folded(name)
             self._partition_count -= len(topic.partitions)
             for partition in topic.partitions:
                 try:
@@ -338,7 +349,16 @@ class Topics:
     def _install(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        if not _COLLIDING.isdisjoint(topic.name):
+            self._by_folded.setdefault(_folded(topic.name), []).append(topic.name)
         self._partition_count += len(topic.partitions)
+
+    def _forget_folded(self, name: str) -> None:
+        names = self._by_folded.get(_folded(name), [])
+        if name in names:
+            names.remove(name)
+            if not names:
+                del self._by_folded[_folded(name)]
 
     def _refuse_too_many(self, added_count: int) -> None:
         most = self._config.max_partitions
@@ -432,3 +452,8 @@ def _rotated(nodes: Sequence[int], index: int) -> list[int]:
     """`nodes` in turn, beginning with number `index`."""
     start = index % len(nodes) if nodes else 0
     return [*nodes[start:], *nodes[:start]]
+
+
+def _folded(name: str) -> str:
+    """What names that differ by a dot or an underscore have in common."""
+    return name.replace(".", "_")

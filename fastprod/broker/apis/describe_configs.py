@@ -8,6 +8,7 @@ from fastprod.broker import codes
 from fastprod.broker.apis.call import Call
 from fastprod.broker.cluster import Cluster
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.item_errors import item_error
 from fastprod.broker.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -85,8 +86,8 @@ class DescribeConfigsApi:
                     f"resource type {asked.resource_type}; this broker describes topics "
                     f"({TOPIC}) and brokers ({BROKER})",
                 )
-        except TopicError as error:
-            return _result(asked, error.code, error.message, [])
+        except Exception as error:
+            return _result(asked, *item_error(error), [])
         wanted = asked.configuration_keys
         chosen = [each for each in found if wanted is None or each.name in wanted]
         if not message.include_documentation:

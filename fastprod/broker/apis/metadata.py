@@ -8,6 +8,7 @@ from fastprod.broker import codes
 from fastprod.broker.apis.call import Call, change_topics
 from fastprod.broker.cluster import Cluster
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.item_errors import item_error
 from fastprod.broker.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -24,7 +25,7 @@ from fastprod.broker.messages.metadata import (
 )
 from fastprod.broker.partition import NO_NODE, Partition
 from fastprod.broker.side_track import SideTrack
-from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, Topic, TopicError, invalid_name_reason
+from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, Topic, invalid_name_reason
 
 _NS_PER_MS = 1_000_000
 _BROKERS_ENDPOINT = 1
@@ -91,16 +92,16 @@ class MetadataApi:
         # Each once, as in Kafka: else a small request had a huge answer.
         asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
         create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
-        new_count = sum(self._is_new(each) for each in asked) if create else 0
-        if new_count == 0:
-            self._answer(call, [self._find(each, create) for each in asked])
-            return
-        change_topics(
-            self._track,
-            call,
-            new_count * self._config.num_partitions,
-            lambda: self._answer(call, [self._find(each, create) for each in asked]),
-        )
+        withheld = call.request.withheld
+        new = {each.name for each in asked if self._is_new(each)} - withheld if create else set()
+
+        def answer() -> None:
+            self._answer(call, [self._find(each, each.name in new) for each in asked])
+
+        if new:
+            change_topics(self._track, call, len(new) * self._config.num_partitions, answer)
+        else:
+            answer()
 
     def _is_new(self, asked: MetadataRequestTopic) -> bool:
         return asked.name is not None and self._cluster.topics.get(asked.name) is None
@@ -150,11 +151,11 @@ class MetadataApi:
         if topic is None and create:
             try:
                 topic = topics.create(asked.name)
-            except TopicError as error:
+            except Exception as error:
                 # Another request made it between the look and the creation.
                 topic = topics.get(asked.name)
                 if topic is None:
-                    return _nothing(asked.name, error.code)
+                    return _nothing(asked.name, item_error(error).code)
         if topic is None:
             unusable = invalid_name_reason(asked.name) or asked.name in INTERNAL_TOPICS
             return _nothing(

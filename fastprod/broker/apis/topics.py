@@ -6,6 +6,7 @@ from fastprod.broker import codes
 from fastprod.broker.apis.call import Call, change_topics
 from fastprod.broker.cluster import Cluster
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.item_errors import item_error
 from fastprod.broker.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -85,8 +86,8 @@ class CreateTopicsApi:
                         f"topic {name!r} stands {len(asked)} times in the request",
                     )
                 results.append(self._create(asked[0], call.message.validate_only, told))
-            except TopicError as error:
-                results.append(_not_created(name, error.code, error.message))
+            except Exception as error:
+                results.append(_not_created(name, *item_error(error)))
         call.answer(CreateTopicsResponse(topics=results))
 
     def refuse(self, call: Call[CreateTopicsRequest], code: int, text: str | None) -> None:
@@ -183,8 +184,8 @@ class DeleteTopicsApi:
                 if refused is not None:
                     raise refused
                 results.append(self._delete(asked))
-            except TopicError as error:
-                results.append(_result(asked, error.code, error.message))
+            except Exception as error:
+                results.append(_result(asked, *item_error(error)))
         call.answer(DeleteTopicsResponse(responses=results))
 
     def refuse(self, call: Call[DeleteTopicsRequest], code: int, text: str | None) -> None:

@@ -165,6 +165,7 @@ class PlannedFaults(Faults):
             self._is_idle = not any(planned)
         if plan.refused:
             withhold(target.api_key, message, plan.refused)
+            request.withheld = {topic for topic, _ in plan.refused}
         request.fault = plan
         if isinstance(decided, AppendLate):
             early = refuse_everywhere(request, message, REQUEST_TIMED_OUT)

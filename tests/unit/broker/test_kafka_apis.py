@@ -187,7 +187,6 @@ def test_the_software_that_a_client_names_is_known_of_its_connection() -> None:
             assert asked.request.connection.client_software == known
 
 
-@pytest.mark.xfail(strict=True, reason="a version that is refused is answered in")
 def test_a_fault_refuses_a_version_as_a_broker_does() -> None:
     """A7.2: in version 0, with the versions that there are, whoever says it."""
     faults = FaultVerbs()

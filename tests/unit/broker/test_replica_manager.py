@@ -242,7 +242,6 @@ def test_a_deleted_topic_is_unknown(world: BrokerWorld) -> None:
     assert read(world.state.replica_manager, want(0))[0].error == codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
 def test_what_a_partition_raises_is_its_own(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,6 @@ def test_names_of_internal_topics_are_reserved(name: str) -> None:
     assert refused.value.code == codes.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.xfail(strict=True, reason="names that collide in metrics are taken")
 @pytest.mark.parametrize(("old", "new"), [("a.b", "a_b"), ("a_b.c", "a.b_c")])
 def test_names_that_differ_by_a_dot_or_an_underscore_collide(old: str, new: str) -> None:
     """D1: as in Kafka, whose metrics have the same name for both."""

@@ -79,7 +79,6 @@ def test_what_is_not_there_has_an_error(kind: int, name: str, code: int) -> None
     assert result.error_message
 
 
-@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
 def test_what_a_resource_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """B9"""
 

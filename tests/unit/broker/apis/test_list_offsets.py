@@ -73,7 +73,6 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
         assert answer.topics[0].partitions[0].offset == 1
 
 
-@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -249,7 +249,6 @@ def test_a_stop_ends_the_making_of_many_topics(
         assert {each.name for each in again.state.topics.all()} == set(names[:4])
 
 
-@pytest.mark.xfail(strict=True, reason="B9: an error of one item answers for all")
 def test_what_a_topic_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """B9: the first one is there, and the client is told so."""
     with BrokerWorld() as world:

@@ -320,7 +320,6 @@ def test_what_an_interceptor_cannot_say_is_an_error_of_the_server(
     assert "ValueError" in caplog.text
 
 
-@pytest.mark.xfail(strict=True, reason="a topic that is refused is made")
 def test_a_topic_that_is_refused_is_not_made(world: PlannedWorld) -> None:
     """D1.1: the others of the request are."""
     world.plan(Refuse(NOT_LEADER, 0), "Metadata", topic="x")
