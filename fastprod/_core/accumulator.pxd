@@ -123,7 +123,8 @@ cdef struct Appended:
 
 cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nogil
 cdef void accumulator_destroy(Accumulator* a) noexcept nogil
-cdef Topic* accumulator_topic(Accumulator* a, const char* name, int32_t size) noexcept nogil
+# Make a topic; the caller knows that there is none of this name. NULL: out of memory.
+cdef Topic* accumulator_add_topic(Accumulator* a, const char* name, int32_t size) noexcept nogil
 # Set the number of partitions; those that are too many are no longer chosen, and stay for the
 # records that they hold. -1: out of memory.
 cdef int topic_set_partition_count(Topic* topic, int32_t count) noexcept nogil

@@ -1,7 +1,7 @@
 """Bodies of the accumulator's filling side; the contract is in accumulator.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from fastprod._core.buffer_pool cimport Slab, pool_destroy, pool_give, pool_init, pool_take
 from fastprod._core.delivery cimport (
@@ -74,32 +74,24 @@ cdef void _topic_free(Topic* topic, Accumulator* a) noexcept nogil:
     free(topic)
 
 
-cdef Topic* accumulator_topic(Accumulator* a, const char* name, int32_t size) noexcept nogil:
-    """Find or make the topic; NULL when memory is out."""
-    cdef Topic* topic
+cdef Topic* accumulator_add_topic(Accumulator* a, const char* name, int32_t size) noexcept nogil:
+    cdef Topic* topic = <Topic*>calloc(1, sizeof(Topic))
+    if topic == NULL:
+        return NULL
+    topic.name = <char*>malloc(size + 1)
+    if topic.name == NULL:
+        free(topic)
+        return NULL
+    memcpy(topic.name, name, size)
+    topic.name[size] = 0
+    topic.name_size = size
+    topic.ratio_milli = 1000
+    fp_mutex_init(&topic.lock)
     fp_mutex_lock(&a.topics_lock)
-    topic = a.topics
-    while topic != NULL:
-        if topic.name_size == size and memcmp(topic.name, name, size) == 0:
-            fp_mutex_unlock(&a.topics_lock)
-            return topic
-        topic = topic.next
-    topic = <Topic*>calloc(1, sizeof(Topic))
-    if topic != NULL:
-        topic.name = <char*>malloc(size + 1)
-        if topic.name == NULL:
-            free(topic)
-            topic = NULL
-    if topic != NULL:
-        memcpy(topic.name, name, size)
-        topic.name[size] = 0
-        topic.name_size = size
-        topic.ratio_milli = 1000
-        fp_mutex_init(&topic.lock)
-        a.seed = a.seed * 6364136223846793005ULL + 1442695040888963407ULL
-        sticky_init(&topic.sticky, a.sticky_bytes, a.seed)
-        topic.next = a.topics
-        a.topics = topic
+    a.seed = a.seed * 6364136223846793005ULL + 1442695040888963407ULL
+    sticky_init(&topic.sticky, a.sticky_bytes, a.seed)
+    topic.next = a.topics
+    a.topics = topic
     fp_mutex_unlock(&a.topics_lock)
     return topic
 

@@ -9,7 +9,7 @@ from libc.string cimport strerror
 
 from fastprod._core.accumulator cimport (
     Accumulator, Topic, accumulator_close, accumulator_destroy, accumulator_init,
-    accumulator_kick, accumulator_topic, topic_set_partition_count,
+    accumulator_add_topic, accumulator_kick, topic_set_partition_count,
 )
 from fastprod._core.buffer_pool cimport pool_callback_bytes, pool_close, pool_free_bytes
 from fastprod._core.codecs cimport compressor_new
@@ -301,16 +301,19 @@ cdef class Engine:
 
     cdef TopicRef topic_ref(self, str name):
         cdef TopicRef ref = self.topics.get(name)
+        cdef TopicRef made
         cdef bytes encoded
         if ref is None:
             encoded = name.encode()
-            ref = TopicRef.__new__(TopicRef)
-            ref.topic = accumulator_topic(&self.accumulator, encoded, len(encoded))
-            if ref.topic == NULL:
-                raise MemoryError(f"no memory for topic {name!r}")
-            ref.name = name
-            ref.engine = self
-            ref = self.topics.setdefault(name, ref)
+            made = TopicRef.__new__(TopicRef)
+            made.name = name
+            made.engine = self
+            ref = self.topics.setdefault(name, made)    # a collection may have run, and sent to it
+            if ref is made:
+                ref.topic = accumulator_add_topic(&self.accumulator, encoded, len(encoded))
+                if ref.topic == NULL:
+                    del self.topics[name]
+                    raise MemoryError(f"no memory for topic {name!r}")
         return ref
 
     def topic(self, str name):

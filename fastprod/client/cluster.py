@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
+from fastprod.client.topic_map import TopicMap
 from fastprod.protocol import PartitionMetadata
 from fastprod.records import Node, PartitionInfo
 
-_T = TypeVar("_T")
-
 UNKNOWN_CONTROLLER: Final = -1
-
-_NO_TOPICS: Final[frozenset[str]] = frozenset()
+INVALID_TOPIC: Final = 17
+TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 Partitions = Mapping[int, PartitionMetadata]
 """The partitions of one topic by number; a read-only mapping once it is in a Cluster."""
@@ -31,15 +30,30 @@ class LeaderHint(NamedTuple):
     leader_epoch: int
 
 
+class TopicState(NamedTuple):
+    """What brokers told of one topic.
+
+    Attributes:
+        partitions: empty with an error.
+        topic_id: 16 bytes; None: unknown, or the brokers have no ids.
+        is_internal: one of Kafka's own.
+        error_code: the topic's; 0: none.
+    """
+
+    partitions: Partitions
+    topic_id: bytes | None = None
+    is_internal: bool = False
+    error_code: int = 0
+
+
+_UNKNOWN: Final = TopicState(NO_PARTITIONS)
+
+
 class ClusterUpdate(NamedTuple):
     """The part of a metadata response that a snapshot takes over."""
 
     nodes: Mapping[int, Node]
-    topics: Mapping[str, Partitions]
-    topic_ids: Mapping[str, bytes]
-    invalid_topics: Set[str]
-    unauthorized_topics: Set[str]
-    internal_topics: Set[str]
+    topics: Mapping[str, TopicState]
     cluster_id: str | None
     controller_id: int
 
@@ -48,15 +62,30 @@ class Cluster:
     """Nodes, topics and partitions at one moment. Immutable: any thread, no lock, never blocks.
 
     A partition's leader is unknown (None) while it has none or while its node is not in the node
-    set. Snapshots made from one another share what did not change.
+    set. Snapshots made from one another share what did not change, and making one costs next to
+    nothing for what is shared.
+
+    Args:
+        update: everything that is known.
+        is_bootstrap: nothing but addresses to start from.
+        topics: those of ``update`` if they are such a map already.
 
     Source: Java's ``Cluster`` and ``MetadataSnapshot``.
     """
 
-    __slots__ = ("_is_bootstrap", "_update")
+    __slots__ = ("_cluster_id", "_controller_id", "_is_bootstrap", "_nodes", "_topics")
 
-    def __init__(self, update: ClusterUpdate, *, is_bootstrap: bool = False) -> None:
-        self._update = update
+    def __init__(
+        self,
+        update: ClusterUpdate,
+        *,
+        is_bootstrap: bool = False,
+        topics: TopicMap[TopicState] | None = None,
+    ) -> None:
+        self._nodes = update.nodes
+        self._topics = TopicMap(update.topics) if topics is None else topics
+        self._cluster_id = update.cluster_id
+        self._controller_id = update.controller_id
         self._is_bootstrap = is_bootstrap
 
     @classmethod
@@ -68,12 +97,7 @@ class Cluster:
     def bootstrap(cls, nodes: Iterable[Node]) -> Cluster:
         """A cluster of which only addresses to start from are known (contract H.5.1)."""
         by_id = {node.id: node for node in nodes}
-        return cls(
-            ClusterUpdate(
-                by_id, {}, {}, _NO_TOPICS, _NO_TOPICS, _NO_TOPICS, None, UNKNOWN_CONTROLLER
-            ),
-            is_bootstrap=True,
-        )
+        return cls(ClusterUpdate(by_id, {}, None, UNKNOWN_CONTROLLER), is_bootstrap=True)
 
     @property
     def is_bootstrap(self) -> bool:
@@ -83,59 +107,61 @@ class Cluster:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Every known node."""
-        return tuple(self._update.nodes.values())
+        return tuple(self._nodes.values())
 
     def node(self, node_id: int) -> Node | None:
         """The node with this id, if known."""
-        return self._update.nodes.get(node_id)
+        return self._nodes.get(node_id)
 
     @property
     def topics(self) -> frozenset[str]:
         """Topics with at least one known partition."""
-        return frozenset(self._update.topics)
+        return frozenset(name for name, state in self._topics.items() if state.partitions)
 
     @property
     def cluster_id(self) -> str | None:
         """The cluster's own id, if a broker told it."""
-        return self._update.cluster_id
+        return self._cluster_id
 
     @property
     def controller(self) -> Node | None:
         """The controller, if known."""
-        controller_id = self._update.controller_id
-        return self.node(controller_id) if controller_id >= 0 else None
+        return self.node(self._controller_id) if self._controller_id >= 0 else None
 
     @property
-    def invalid_topics(self) -> Set[str]:
+    def invalid_topics(self) -> frozenset[str]:
         """Topics whose name the brokers refused."""
-        return self._update.invalid_topics
+        return self._with_error(INVALID_TOPIC)
 
     @property
-    def unauthorized_topics(self) -> Set[str]:
+    def unauthorized_topics(self) -> frozenset[str]:
         """Topics the brokers did not let us see."""
-        return self._update.unauthorized_topics
+        return self._with_error(TOPIC_AUTHORIZATION_FAILED)
 
     @property
-    def internal_topics(self) -> Set[str]:
-        """Kafka's own topics among ``topics``."""
-        return self._update.internal_topics
+    def internal_topics(self) -> frozenset[str]:
+        """Kafka's own topics among those that the brokers told of."""
+        return frozenset(name for name, state in self._topics.items() if state.is_internal)
+
+    def error_code(self, topic: str) -> int:
+        """Kafka's code of the error that the brokers told of a topic; 0: none."""
+        return self._state(topic).error_code
 
     def topic_id(self, topic: str) -> bytes | None:
         """The topic's 16-byte id; None if unknown, or if the brokers have no ids."""
-        return self._update.topic_ids.get(topic)
+        return self._state(topic).topic_id
 
     def partitions(self, topic: str) -> Partitions:
         """Partition metadata by partition number; empty for an unknown topic."""
-        return self._update.topics.get(topic, NO_PARTITIONS)
+        return self._state(topic).partitions
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         """Metadata of one partition, if known."""
-        return self._update.topics.get(topic, NO_PARTITIONS).get(partition)
+        return self._state(topic).partitions.get(partition)
 
     def partition_count_for_topic(self, topic: str) -> int | None:
         """Number of known partitions; None for an unknown topic."""
-        partitions = self._update.topics.get(topic)
-        return None if partitions is None else len(partitions)
+        return len(self._state(topic).partitions) or None
 
     def leader_for(self, topic: str, partition: int) -> Node | None:
         """The leader's node, or None while it is unknown."""
@@ -144,36 +170,24 @@ class Cluster:
 
     def partitions_for_topic(self, topic: str) -> list[PartitionInfo]:
         """Every known partition of the topic, by number; empty for an unknown topic (A.5.1)."""
-        partitions = self._update.topics.get(topic, NO_PARTITIONS)
+        partitions = self.partitions(topic)
         return [self._info(topic, partitions[number]) for number in sorted(partitions)]
 
     def available_partitions_for_topic(self, topic: str) -> list[PartitionInfo]:
         """The partitions of the topic that have a known leader, by number."""
         return [info for info in self.partitions_for_topic(topic) if info.leader is not None]
 
-    def with_updates(self, update: ClusterUpdate, *, keep: Iterable[str]) -> Cluster:
+    def with_updates(self, update: ClusterUpdate, *, without: Iterable[str]) -> Cluster:
         """The snapshot after a partial response: ``update`` merged over this one.
 
         Nodes, cluster id and controller are the update's.
 
         Args:
             update: what the response holds, for the topics it names.
-            keep: topics of this snapshot the response did not name and that stay.
+            without: topics that go, unless ``update`` has them.
         """
-        old = self._update
-        kept = set(keep)
-        return Cluster(
-            ClusterUpdate(
-                update.nodes,
-                _pick(old.topics, kept) | dict(update.topics),
-                _pick(old.topic_ids, kept) | dict(update.topic_ids),
-                frozenset((old.invalid_topics & kept) | update.invalid_topics),
-                frozenset((old.unauthorized_topics & kept) | update.unauthorized_topics),
-                frozenset((old.internal_topics & kept) | update.internal_topics),
-                update.cluster_id,
-                update.controller_id,
-            )
-        )
+        gone: dict[str, TopicState | None] = dict.fromkeys(without)
+        return Cluster(update, topics=self._topics.with_changes({**gone, **update.topics}))
 
     def with_leader_hint(
         self, hints: Iterable[LeaderHint], nodes: Iterable[Node]
@@ -184,41 +198,63 @@ class Cluster:
         known already, and the partition is known. ``nodes`` replace known ones of the same id,
         unless no hint is taken: then the snapshot is this one.
         """
-        merged = {**self._update.nodes, **{node.id: node for node in nodes}}
-        topics = dict(self._update.topics)
+        merged = {**self._nodes, **{node.id: node for node in nodes}}
         changed: dict[str, dict[int, PartitionMetadata]] = {}
         taken: list[LeaderHint] = []
         for hint in hints:
-            known = topics.get(hint.topic, NO_PARTITIONS).get(hint.partition)
+            partitions = changed.get(hint.topic) or self.partitions(hint.topic)
+            known = partitions.get(hint.partition)
             if known is None or hint.leader_id < 0 or hint.leader_id not in merged:
                 continue
             if hint.leader_epoch <= known.leader_epoch:
                 continue
             if hint.topic not in changed:
-                changed[hint.topic] = dict(topics[hint.topic])
-                topics[hint.topic] = MappingProxyType(changed[hint.topic])
+                changed[hint.topic] = dict(partitions)
             changed[hint.topic][hint.partition] = known._replace(
                 leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
             )
             taken.append(hint)
         if not taken:
             return self, []
-        update = self._update._replace(nodes=merged, topics=topics)
-        return Cluster(update, is_bootstrap=self._is_bootstrap), taken
+        topics = {
+            name: self._state(name)._replace(partitions=MappingProxyType(partitions))
+            for name, partitions in changed.items()
+        }
+        update = ClusterUpdate(merged, topics, self._cluster_id, self._controller_id)
+        return self.with_updates(update, without=()), taken
 
     def changed_topics(self, older: Cluster) -> frozenset[str]:
         """Topics of this snapshot whose partitions, leaders or id differ from those in ``older``.
 
         A leader that left the node set, or came back, differs although the partition does not.
         """
-        come_or_gone = self._update.nodes.keys() ^ older._update.nodes.keys()
+        changed = set()
+        for name in self._topics.differing(older._topics):
+            new, old = self._state(name), older._state(name)
+            if new.partitions and (
+                old.partitions is not new.partitions or old.topic_id != new.topic_id
+            ):
+                changed.add(name)
+        come_or_gone = self._nodes.keys() ^ older._nodes.keys()
+        if come_or_gone:
+            for name, state in self._topics.items():
+                if any(known.leader_id in come_or_gone for known in state.partitions.values()):
+                    changed.add(name)
+        return frozenset(changed)
+
+    def removed_topics(self, older: Cluster) -> frozenset[str]:
+        """Topics with known partitions in ``older``, and with none here."""
         return frozenset(
-            topic
-            for topic, partitions in self._update.topics.items()
-            if older._update.topics.get(topic) is not partitions
-            or older.topic_id(topic) != self.topic_id(topic)
-            or (come_or_gone and any(p.leader_id in come_or_gone for p in partitions.values()))
+            name
+            for name in self._topics.differing(older._topics)
+            if older.partitions(name) and not self.partitions(name)
         )
+
+    def _state(self, topic: str) -> TopicState:
+        return self._topics.get(topic) or _UNKNOWN
+
+    def _with_error(self, code: int) -> frozenset[str]:
+        return frozenset(name for name, state in self._topics.items() if state.error_code == code)
 
     def _info(self, topic: str, known: PartitionMetadata) -> PartitionInfo:
         return PartitionInfo(
@@ -237,7 +273,3 @@ class Cluster:
     def _nodes_of(self, node_ids: tuple[int, ...]) -> tuple[Node, ...]:
         # A replica on a broker that is down is not in the node set: it keeps its id alone.
         return tuple([self.node(node_id) or Node(node_id, "", -1) for node_id in node_ids])
-
-
-def _pick(mapping: Mapping[str, _T], topics: Set[str]) -> dict[str, _T]:
-    return {topic: value for topic, value in mapping.items() if topic in topics}

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.cluster import Cluster, ClusterUpdate, LeaderHint, Partitions
+from fastprod.client.cluster import (
+    INVALID_TOPIC,
+    NO_PARTITIONS,
+    TOPIC_AUTHORIZATION_FAILED,
+    Cluster,
+    ClusterUpdate,
+    LeaderHint,
+    TopicState,
+)
 from fastprod.client.followed_topics import FollowedTopics
 from fastprod.client.leader_epochs import LeaderEpochs
 from fastprod.client.refresh_schedule import RefreshSchedule
@@ -28,8 +36,6 @@ _LOG = logging.getLogger(__name__)
 WAIT_SLICE_MS: Final = 50
 """Longest single wait of a caller: between two of them Ctrl-C gets through."""
 
-_INVALID_TOPIC: Final = 17
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
 _LISTENER_NOT_FOUND: Final = 72
 
 Wait = Callable[[threading.Condition, float], object]
@@ -259,7 +265,7 @@ class Metadata:
             changes = MetadataChanges(
                 self._cluster,
                 self._cluster.changed_topics(older),
-                older.topics - self._cluster.topics,
+                self._cluster.removed_topics(older),
                 findings.forgotten,
             )
             self._changed.notify_all()
@@ -407,8 +413,9 @@ class Metadata:
             KafkaError: what ``fatal_error`` was given.
         """
         errors: dict[str, KafkaError] = {
-            topic: error_for_code(_INVALID_TOPIC, topic=topic)
-            for topic in self._cluster.invalid_topics & wanted.keys()
+            topic: error_for_code(INVALID_TOPIC, topic=topic)
+            for topic in wanted
+            if self._cluster.error_code(topic) == INVALID_TOPIC
         }
         since_ms = self._clock_ms()
         left = [topic for topic in wanted if topic not in errors]
@@ -469,7 +476,7 @@ class Metadata:
                 if (
                     found is not None
                     and found.update_version > seen_version
-                    and found.code in (_INVALID_TOPIC, _TOPIC_AUTHORIZATION_FAILED)
+                    and found.code in (INVALID_TOPIC, TOPIC_AUTHORIZATION_FAILED)
                 ):
                     refused[topic] = error_for_code(found.code, topic=topic)
         return refused
@@ -510,30 +517,26 @@ class Metadata:
     ) -> Cluster:
         """The snapshot after ``response``; notes topics' epochs and errors on the way."""
         update = self._accepted(response, findings)
-        named = {topic.name for topic in response.topics}
-        keep = [topic for topic in self._followed if topic not in named]
-        for topic in named:
-            self._followed.answered(topic)
-        for topic in findings.forgotten:
-            self._epochs.forget(topic)
-            self._topic_errors.pop(topic, None)
+        named = [topic.name for topic in response.topics]
+        for name in named:
+            self._followed.answered(name)
+        for name in findings.forgotten:
+            self._epochs.forget(name)
+            self._topic_errors.pop(name, None)
         if request.is_partial:
-            return self._cluster.with_updates(update, keep=keep)
+            return self._cluster.with_updates(update, without=[*findings.forgotten, *named])
         return Cluster(update)
 
     def _accepted(self, response: MetadataResponse, findings: _Findings) -> ClusterUpdate:
-        topics: dict[str, Partitions] = {}
-        topic_ids: dict[str, bytes] = {}
-        failed: dict[int, set[str]] = {}
-        internal: set[str] = set()
+        topics: dict[str, TopicState] = {}
         for topic in response.topics:
             if topic.name not in self._followed:
                 continue
-            if topic.is_internal:
-                internal.add(topic.name)
             self._note_errors(topic, findings)
             if topic.error_code:
-                failed.setdefault(topic.error_code, set()).add(topic.name)
+                topics[topic.name] = TopicState(
+                    NO_PARTITIONS, None, topic.is_internal, topic.error_code
+                )
                 continue
             partitions, has_news = self._epochs.accept(
                 topic,
@@ -542,17 +545,11 @@ class Metadata:
                 is_reliable=response.has_reliable_leader_epochs,
             )
             findings.has_news |= has_news
-            if partitions:
-                topics[topic.name] = partitions
-            if topic.topic_id != NO_TOPIC_ID:
-                topic_ids[topic.name] = topic.topic_id
+            topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
+            topics[topic.name] = TopicState(partitions, topic_id, topic.is_internal)
         return ClusterUpdate(
             {node.id: node for node in response.brokers},
             topics,
-            topic_ids,
-            frozenset(failed.get(_INVALID_TOPIC, ())),
-            frozenset(failed.get(_TOPIC_AUTHORIZATION_FAILED, ())),
-            frozenset(internal),
             response.cluster_id,
             response.controller_id,
         )

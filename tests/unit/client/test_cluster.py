@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from fastprod.client.cluster import NO_PARTITIONS, Cluster, ClusterUpdate, LeaderHint, Partitions
+from fastprod.client.cluster import (
+    INVALID_TOPIC,
+    NO_PARTITIONS,
+    TOPIC_AUTHORIZATION_FAILED,
+    Cluster,
+    ClusterUpdate,
+    LeaderHint,
+    Partitions,
+    TopicState,
+)
 from fastprod.protocol import PartitionMetadata
 from fastprod.records import Node, PartitionInfo
 
@@ -31,16 +40,13 @@ def update(
     unauthorized: Iterable[str] = (),
     internal: Iterable[str] = (),
 ) -> ClusterUpdate:
-    return ClusterUpdate(
-        {node.id: node for node in nodes},
-        topics,
-        ids or {},
-        frozenset(invalid),
-        frozenset(unauthorized),
-        frozenset(internal),
-        "cluster",
-        2,
-    )
+    states = {
+        name: TopicState(found, (ids or {}).get(name), name in set(internal))
+        for name, found in topics.items()
+    }
+    for code, names in ((INVALID_TOPIC, invalid), (TOPIC_AUTHORIZATION_FAILED, unauthorized)):
+        states.update({name: TopicState(NO_PARTITIONS, error_code=code) for name in names})
+    return ClusterUpdate({node.id: node for node in nodes}, states, "cluster", 2)
 
 
 def test_a_bootstrap_cluster_knows_addresses_and_nothing_else() -> None:
@@ -74,7 +80,9 @@ def test_everything_about_a_topic_is_found() -> None:
     assert cluster.partition("t", 1) == PartitionMetadata(0, 1, 2, 5, (1, 3), (1,), (3,))
     assert cluster.partitions("t")[3].leader_id == -1
     assert (cluster.controller, cluster.cluster_id) == (B2, "cluster")
-    assert (cluster.internal_topics, cluster.invalid_topics) == ({"t"}, {"x y"})
+    assert cluster.internal_topics == {"t"}
+    assert cluster.invalid_topics == {"x y"}
+    assert [cluster.error_code(topic) for topic in ("x y", "t", "u")] == [INVALID_TOPIC, 0, 0]
 
 
 def test_a_leader_outside_the_node_set_is_unknown() -> None:
@@ -109,7 +117,7 @@ def test_of_an_unknown_topic_nothing_is_known() -> None:
 
 
 def test_a_partial_answer_is_merged_over_what_stays() -> None:
-    """H.2.2: nodes and cluster id are the answer's; topics neither named nor kept disappear."""
+    """H.2.2: nodes and cluster id are the answer's; topics that were given up disappear."""
     old = Cluster(
         update(
             {"kept": partitions(1), "named": partitions(1), "dropped": partitions(1)},
@@ -121,7 +129,7 @@ def test_a_partial_answer_is_merged_over_what_stays() -> None:
     )
     new = old.with_updates(
         update({"named": partitions(2), "new": partitions(2)}, nodes=[B2], ids={"new": ID}),
-        keep=["kept", "bad-kept", "no-kept"],
+        without=["named", "dropped", "bad-named", "never there"],
     )
     assert new.topics == {"kept", "named", "new"}
     assert new.nodes == (B2,)
@@ -133,6 +141,8 @@ def test_a_partial_answer_is_merged_over_what_stays() -> None:
     assert new.internal_topics == {"kept"}
     assert old.topics == {"kept", "named", "dropped"}
     assert new.changed_topics(old) == {"kept", "named", "new"}, "the leader of `kept` is gone"
+    assert new.removed_topics(old) == {"dropped"}
+    assert old.removed_topics(new) == {"new"}
 
 
 def test_a_topic_changes_by_its_leaders_coming_and_going() -> None:

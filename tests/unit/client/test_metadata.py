@@ -93,14 +93,13 @@ class CountedName(str):
     """A topic's name that counts how often it is looked up, or put, anywhere."""
 
     __slots__ = ()
-    count = 0
+    looks = 0
 
     def __hash__(self) -> int:
-        CountedName.count += 1
+        CountedName.looks += 1
         return super().__hash__()
 
 
-@pytest.mark.xfail(strict=True, reason="an answer about one topic costs a look at every topic")
 def test_an_answer_about_one_topic_does_not_look_at_all_the_others(world: World) -> None:
     """H.2.2: 10,000 topics that are sent to one after the other were 10,000 times 10,000 looks."""
     names = [CountedName(f"t{number}") for number in range(2_000)]
@@ -108,9 +107,9 @@ def test_an_answer_about_one_topic_does_not_look_at_all_the_others(world: World)
         world.metadata.add(name, world.now_ms)
     world.give(*[topic_metadata(name) for name in names])
     world.metadata.add("new", world.now_ms)
-    CountedName.count = 0
+    CountedName.looks = 0
     changes = world.give(topic_metadata("new"))
-    assert CountedName.count < 500
+    assert CountedName.looks < 500
     assert changes.changed_topics == {"new"}
     assert changes.cluster.partition_count_for_topic("t1999") == 1
     assert len(changes.cluster.topics) == 2_001
