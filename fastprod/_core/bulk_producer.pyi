@@ -105,6 +105,7 @@ class BulkProducer(ProducerBase):
 
         Blocks: for new topics, which are asked for together, up to max_block_ms after the last that
         came; and up to max_block_ms each time memory is short. Ctrl-C gets through, and the error's
-        `sent_records` is the future of what was queued before.  Threads: any; the arrays must not be written to meanwhile.
+        `sent_records` is the future of what was queued before.  Threads: any; the arrays must not
+        be written to meanwhile.
         Source: the Arrow C data, C stream and PyCapsule interfaces.
         """
