@@ -81,10 +81,13 @@ cdef class Column:
         with nogil:
             row = _first_outside(self, limit, &number)
         if row >= 0:
-            unit = " ms" if self.multiply != 1 or self.divide != 1 else ""
+            told = number
+            if number < 0 and self.cells.views[0].kind == CELL_UNSIGNED:
+                told += 1 << 64
+            unit = "in ms " if self.multiply != 1 or self.divide != 1 else ""
             raise ValueError(
-                f"column {self.name!r} of type {self.type_name}: row {row:,} is {number:,}{unit}; "
-                f"it must be 0..{limit:,}{unit} or null")
+                f"column {self.name!r} of type {self.type_name}: row {row:,} is {told:,}; "
+                f"{unit}it must be 0..{limit:,} or null")
         return 0
 
 
