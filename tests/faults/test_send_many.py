@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from typing import Any
 
@@ -148,16 +149,84 @@ def test_when_memory_does_not_come_back_the_rest_fails_without_waiting_for_each(
     assert len(peer.values("t", 0)) == 500 - len(failures)
 
 
-def test_a_bad_value_in_the_middle_is_raised_and_what_was_sent_can_be_asked_for(
-    peer: Peer,
+BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "value": ({"values": "text"}, "value must be bytes.*not str"),
+    "key": ({"keys": 1.5}, "key must be bytes.*not float"),
+    "header": ({"headers": [(None, b"x")]}, "a header's name must be a str"),
+    "partition": ({"partitions": -1}, "partition must be .* not -1"),
+    "partition of a wrong type": ({"partitions": "0"}, "partition must be an int"),
+    "missing partition": ({"partitions": 99}, "none numbered 99"),
+    "timestamp": ({"timestamps_ms": -5}, "timestamp_ms must be .* not -5"),
+}
+
+
+@pytest.mark.xfail(strict=True, reason="D6: one bad row refuses those behind it")
+@pytest.mark.parametrize("is_plain", [False, True], ids=["rows", "lists"])
+@pytest.mark.parametrize(("bad", "text"), BAD_ROWS.values(), ids=list(BAD_ROWS))
+def test_a_bad_row_fails_alone_with_its_number_and_the_reason(
+    peer: Peer, bad: dict[str, Any], text: str, is_plain: bool
 ) -> None:
-    values: list[Any] = [b"ok"] * 3000
-    values[2500] = "text"
-    with producer_for(peer) as producer:
-        with pytest.raises(TypeError, match=r"must be bytes.*not str") as raised:
-            producer.send_many("t", values, partitions=[0] * 3000)
-        sent = raised.value.sent_records  # type: ignore[attr-defined]
-        assert sent.result(10).record_count == len(peer.values("t", 0)) > 0
+    """D6: wherever it is, also in a later chunk; so for everything that a row may have."""
+    count, bad_rows = 6000, [0, 2500, 5999]
+    good: dict[str, Any] = {"values": b"ok", "keys": b"k"}
+    if not is_plain or not set(bad) <= set(good):
+        good |= {"headers": [("h", b"1")], "partitions": 0, "timestamps_ms": 7}
+    columns = {name: [cell] * count for name, cell in good.items()}
+    for name, cell in bad.items():
+        for row in bad_rows:
+            columns[name][row] = cell
+    with producer_for(peer, max_block_ms=1000) as producer:
+        producer.warmup("t", timeout=10)
+        future = producer.send_many("t", **columns)
+        failed = future.failed_rows(10)
+        assert [row.row for row in failed] == bad_rows
+        assert re.search(text, str(failed[1].error))
+        assert future.delivered(10).record_count == count - len(bad_rows)
+        assert sum(len(peer.values("t", p)) for p in range(3)) == count - len(bad_rows)
+
+
+@pytest.mark.xfail(strict=True, reason="D6: one bad row refuses those behind it")
+def test_each_partition_that_is_not_there_is_told_and_waited_for_once(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D6: max_block_ms is for all of them together, as for the columns of append_columns."""
+    partitions = [0, 99, 1, 98, 99, 2] * 1000
+    with producer_for(peer, max_block_ms=300) as producer:
+        producer.warmup("t", timeout=10)
+        await_topic = producer._await_topic
+        waits_ms: list[int] = []
+
+        def await_and_note(topic: str, partition: int | None, timeout_ms: int) -> None:
+            waits_ms.append(timeout_ms)
+            await_topic(topic, partition, timeout_ms)
+
+        monkeypatch.setattr(producer, "_await_topic", await_and_note)
+        failed = producer.send_many("t", [b"v"] * 6000, partitions=partitions).failed_rows(10)
+    assert [row.row for row in failed] == [i for i, p in enumerate(partitions) if p > 2]
+    assert {type(row.error) for row in failed} == {MetadataTimeoutError}
+    assert len({id(row.error) for row in failed}) == 2
+    assert [len(peer.values("t", p)) for p in range(3)] == [1000] * 3
+    assert waits_ms == [300, 0]
+
+
+@pytest.mark.xfail(strict=True, reason="D6: one bad row refuses those behind it")
+def test_a_row_that_a_plug_in_does_not_take_fails_alone(peer: Peer) -> None:
+    """D6: a serializer, a partitioner."""
+
+    def partition(_topic: Any, _key: Any, _kb: Any, _value: Any, data: bytes, _cluster: Any) -> int:
+        if data == b"bad":
+            raise LookupError("no place for it")
+        return 0
+
+    with producer_for(
+        peer, value_serializer=lambda text: text.encode(), partitioner_class=partition
+    ) as producer:
+        future = producer.send_many("t", ["a", None, "bad", 5, "b"])
+        failed = future.failed_rows(10)
+        assert [row.row for row in failed] == [1, 2, 3]
+        for row, word in zip(failed, ("NoneType", "no place for it", "int"), strict=True):
+            assert word in str(row.error)
+    assert peer.values("t", 0) == [b"a", b"b"]
 
 
 def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> None:
