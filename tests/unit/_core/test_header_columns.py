@@ -135,6 +135,21 @@ def test_a_header_without_a_name_is_refused_with_its_row(name: str | None) -> No
         encoded(2, headers=rows)
 
 
+@pytest.mark.xfail(strict=True, reason="S11: entries outside of the slice are looked at")
+@pytest.mark.parametrize("kind", [TYPES[0], TYPES[1]], ids=str)
+def test_a_null_entry_matters_to_the_rows_that_have_it_only(kind: pa.DataType) -> None:
+    """S11: neither outside of a slice nor behind a row that is null."""
+    good: list[Any] = [{"key": "a", "value": b"1"}]
+    array = pa.array([[None], good, good, [None]], kind)
+    assert encoded(2, headers=array[1:3]) == expected([[("a", b"1")]] * 2)
+    with pytest.raises(ValueError, match=r"a header of row 2 has no name"):
+        encoded(3, headers=array[1:])
+    hidden = type(array).from_arrays(
+        array.offsets, array.values, mask=pa.array([True, False, False, True])
+    )
+    assert encoded(4, headers=hidden) == expected([None, [("a", b"1")], [("a", b"1")], None])
+
+
 def test_an_entry_that_is_null_is_refused() -> None:
     with pytest.raises(ValueError, match="null"):
         encoded(1, headers=pa.array([[None]], TYPES[0]))
