@@ -36,6 +36,7 @@ cdef struct Incomplete      # below
 cdef struct AttachedFuture:
     void* future                # owned PyObject reference
     uint32_t index              # of its record in the batch
+    uint32_t order              # of attachment
 
 cdef struct RecordError:
     int32_t index

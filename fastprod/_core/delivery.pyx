@@ -260,6 +260,7 @@ cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept n
         if result.future_count < result.future_capacity:
             result.futures[result.future_count].future = future
             result.futures[result.future_count].index = index
+            result.futures[result.future_count].order = result.future_count
             result.future_count += 1
             taken = True
     fp_mutex_unlock(&stripe.lock)

@@ -1,6 +1,6 @@
 """What Python sees of `future`; see future.pxd for what a future is made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, final
 
 from fastprod.errors import KafkaError
@@ -96,3 +96,6 @@ class RecordFuture:
             TypeError: `function` cannot be called.
             ForkedFutureError: asked in the child of a fork.
         """
+
+def sorted_for_test(indexes: Sequence[int]) -> tuple[list[int], int]:
+    """Return in which order callbacks attached to these records run, and the comparisons made."""

@@ -9,7 +9,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, qsort
 
 from fastprod._core.delivery cimport (
     AttachedFuture, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE, RESULT_SPLIT, Result,
@@ -23,6 +24,8 @@ from fastprod.outcomes import error_for_outcome
 from fastprod.records import RecordMetadata
 
 _log = logging.getLogger("fastprod.delivery")
+
+ctypedef int (*Comparison)(const void* left, const void* right) noexcept nogil
 
 cdef enum:
     SLICE_NS = 50000000     # between two slices a signal handler gets its turn
@@ -321,17 +324,51 @@ cdef RecordFuture new_future(object topic, Result* result, uint32_t index):
     return future
 
 
-cdef void _sort_by_index(AttachedFuture* futures, uint32_t count) noexcept nogil:
-    """Callers attach in order of appending but for rare races: insertion sort, usually no move."""
-    cdef uint32_t i, at
-    cdef AttachedFuture moving
+cdef int _compare(const void* left, const void* right) noexcept nogil:
+    """By record; those of one record as they were attached."""
+    cdef const AttachedFuture* a = <const AttachedFuture*>left
+    cdef const AttachedFuture* b = <const AttachedFuture*>right
+    if a.index != b.index:
+        return -1 if a.index < b.index else 1
+    return -1 if a.order < b.order else a.order > b.order
+
+
+cdef void _sort_by_index(
+    AttachedFuture* futures, uint32_t count, Comparison compare
+) noexcept nogil:
+    """Those that `send` attaches are in order but for rare races, others are in any."""
+    cdef uint32_t i
     for i in range(1, count):
-        moving = futures[i]
-        at = i
-        while at > 0 and futures[at - 1].index > moving.index:
-            futures[at] = futures[at - 1]
-            at -= 1
-        futures[at] = moving
+        if compare(&futures[i - 1], &futures[i]) > 0:
+            qsort(futures, count, sizeof(AttachedFuture), compare)
+            return
+
+
+cdef uint64_t _comparisons
+
+
+cdef int _count_and_compare(const void* left, const void* right) noexcept nogil:
+    global _comparisons
+    _comparisons += 1
+    return _compare(left, right)
+
+
+def sorted_for_test(indexes):
+    """In which order callbacks attached to these records run, and the comparisons it took."""
+    global _comparisons
+    cdef uint32_t i
+    cdef uint32_t count = len(indexes)
+    cdef AttachedFuture* futures = <AttachedFuture*>calloc(count + 1, sizeof(AttachedFuture))
+    if futures == NULL:
+        raise MemoryError
+    for i in range(count):
+        futures[i].index = indexes[i]
+        futures[i].order = i
+    _comparisons = 0
+    _sort_by_index(futures, count, _count_and_compare)
+    found = [futures[i].order for i in range(count)]
+    free(futures)
+    return found, _comparisons
 
 
 cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1:
@@ -361,12 +398,15 @@ cdef int _deliver_all(Result* result) except -1:
     cdef uint32_t epoch = fork_epoch()
     while result != NULL:
         following = result.next_ready
-        _sort_by_index(result.futures, result.future_count)
+        with nogil:
+            _sort_by_index(result.futures, result.future_count, _compare)
         for i in range(result.future_count):
             future = <RecordFuture><PyObject*>result.futures[i].future
             try:
                 (<RecordFuture>future).run_callbacks()
-            except Exception:
+            except KeyboardInterrupt:
+                _thread.interrupt_main()    # again, when nobody waits for the records behind it
+            except BaseException:
                 _log.exception("the outcome of a record could not be told to its callbacks")
             if fork_epoch() != epoch:
                 return delivered    # a callback forked, and this is the child

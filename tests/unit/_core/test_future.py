@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastprod._core.future import RecordFuture
+from fastprod._core.future import RecordFuture, sorted_for_test
 from fastprod.errors import RecordTooLargeError
 from fastprod.records import RecordMetadata
 from sender_steps import Steps
@@ -155,6 +155,38 @@ def test_a_callback_may_ask_its_own_future_and_add_another() -> None:
     steps.succeed(steps.drain(), base_offset=6)
     deliver(steps)
     assert seen == [True, 6, True]
+
+
+@pytest.mark.parametrize(
+    "indexes",
+    [
+        list(range(2000)),
+        list(range(2000, 0, -1)),
+        [i * 7919 % 2003 for i in range(2000)],
+        [5, 1, 5, 1, 5, 1, 3] * 300,
+        [1],
+        [],
+    ],
+    ids=["in order", "backwards", "mixed", "several of a record", "one", "none"],
+)
+def test_callbacks_run_by_record_whatever_the_order_they_came_in(indexes: list[int]) -> None:
+    """A.3.13: those of one record as they were added; the work does not grow by the square."""
+    order, comparisons = sorted_for_test(indexes)
+    assert order == sorted(range(len(indexes)), key=indexes.__getitem__)
+    assert comparisons <= max(1, len(indexes)) * 30
+    if indexes == sorted(indexes):
+        assert comparisons <= len(indexes)
+
+
+def test_callbacks_added_backwards_run_in_the_order_of_sending() -> None:
+    steps = Steps()
+    seen: list[int] = []
+    futures = [steps.send() for _ in range(50)]
+    for at in reversed(range(50)):
+        futures[at].add_callback(lambda metadata: seen.append(metadata.offset))
+    steps.succeed(steps.drain(), base_offset=0)
+    deliver(steps)
+    assert seen == list(range(50))
 
 
 def test_what_cannot_be_called_is_refused() -> None:
