@@ -10,7 +10,7 @@ from fastprod._core.arrow_types cimport (
 )
 from fastprod._core.column cimport (
     CELL_FIXED, CELL_INDEXED, CELL_NONE, CELL_SIGNED, CELL_VIEWS, CellKind, CellView,
-    Column,
+    Column, cell_is_valid,
 )
 from fastprod._core.column_gather cimport KIND_BYTES, KIND_HEADERS, KIND_NUMBERS, KIND_TIMES
 
@@ -205,20 +205,31 @@ cdef int _check_array(Column column, ArrowArray* array, int64_t n_buffers) excep
     return 0
 
 
-cdef int _check_struct(Column column, ArrowSchema* schema, ArrowArray* array) except -1:
-    cdef int64_t row
-    cdef const uint8_t* validity = NULL
+cdef int _import_struct(
+    Column column, CellView* view, ArrowSchema* schema, ArrowArray* array
+) except -1:
+    """Which rows of a struct are null; its fields are imported by themselves."""
     _check_array(column, array, 0)
     if array.n_children != schema.n_children or array.children == NULL:
         _damaged(column, f"{array.n_children} children instead of {schema.n_children}")
+    view.kind = CELL_NONE
+    view.length = array.length
+    view.offset = array.offset
+    view.validity = NULL
     if array.n_buffers > 0 and array.null_count != 0:
-        validity = <const uint8_t*>array.buffers[0]
-    if validity != NULL:
-        for row in range(array.offset, array.offset + array.length):
-            if not (validity[row >> 3] >> (row & 7)) & 1:
-                raise ValueError(
-                    f"row {row - array.offset:,} of the columns is null as a whole: filter such "
-                    f"rows out")
+        view.validity = <const uint8_t*>array.buffers[0]
+    return 0
+
+
+cdef int _check_struct(Column column, ArrowSchema* schema, ArrowArray* array) except -1:
+    """No row of the columns is null as a whole."""
+    cdef CellView whole
+    cdef int64_t row
+    _import_struct(column, &whole, schema, array)
+    for row in range(whole.length if whole.validity != NULL else 0):
+        if not cell_is_valid(&whole, row):
+            raise ValueError(
+                f"row {row:,} of the columns is null as a whole: filter such rows out")
     return 0
 
 
@@ -350,12 +361,11 @@ cdef int _import_lists(
     if array.n_children != 1 or array.children == NULL:
         _damaged(column, f"{array.n_children} children instead of 1")
     entries = array.children[0]
-    _check_array(column, entries, 0)
-    _check_struct(column, schema.children[0], entries)
-    view.inner = <CellView*>calloc(2, sizeof(CellView))
+    view.inner = <CellView*>calloc(3, sizeof(CellView))
     if view.inner == NULL:
         raise MemoryError(f"no memory for the headers of column {column.name!r}")
     view.kind = kind
+    _import_struct(column, &view.inner[2], schema.children[0], entries)
     for i in range(2):
         _import(column, &view.inner[i], schema.children[0].children[i], entries.children[i],
                 KIND_BYTES, entries.offset, entries.length)

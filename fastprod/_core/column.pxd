@@ -22,7 +22,7 @@ cdef enum CellKind:
     # numbers
     CELL_SIGNED = 8         # `width` bytes every `stride`
     CELL_UNSIGNED = 9
-    # lists of headers; inner[0] has the names, inner[1] the values
+    # lists of headers; inner[0] has the names, inner[1] the values, inner[2] which are null
     CELL_LIST32 = 10
     CELL_LIST64 = 11
 

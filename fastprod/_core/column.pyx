@@ -64,8 +64,8 @@ cdef class Column:
                 status = _check_view(&self.cells.views[i], &bad_row)
             if status == FP_UNSUPPORTED:
                 raise ValueError(
-                    f"column {self.name!r}: a header of row {before + bad_row:,} has no name (it "
-                    f"is null): give it one, or leave the header out")
+                    f"column {self.name!r}: a header of row {before + bad_row:,} has no name (the "
+                    f"name, or the header, is null): give it one, or leave the header out")
             if status != FP_OK:
                 raise ValueError(
                     f"column {self.name!r} of type {self.type_name} is damaged: row "
@@ -93,7 +93,7 @@ cdef class Column:
 
 cdef void cells_free(CellView* view) noexcept nogil:
     cdef int32_t i
-    cdef int32_t count = 2 if view.kind == CELL_LIST32 or view.kind == CELL_LIST64 else 1
+    cdef int32_t count = 3 if view.kind == CELL_LIST32 or view.kind == CELL_LIST64 else 1
     if view.inner == NULL:
         return
     for i in range(count):
@@ -185,10 +185,11 @@ cdef FpStatus _check_lists(const CellView* view, int64_t* bad_row) noexcept nogi
             continue
         bad_row[0] = row
         end = load_offset(view, row + 1)
-        if end > view.inner[0].length or end > view.inner[1].length:
+        if end > view.inner[2].length:
             return FP_CORRUPT
         for entry in range(load_offset(view, row), end):
-            if cell_bytes(&view.inner[0], entry, &at) < 0:
+            if not cell_is_valid(&view.inner[2], entry) or (
+                    cell_bytes(&view.inner[0], entry, &at) < 0):
                 return FP_UNSUPPORTED
     return FP_OK
 

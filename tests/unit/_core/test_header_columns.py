@@ -135,7 +135,6 @@ def test_a_header_without_a_name_is_refused_with_its_row(name: str | None) -> No
         encoded(2, headers=rows)
 
 
-@pytest.mark.xfail(strict=True, reason="S11: entries outside of the slice are looked at")
 @pytest.mark.parametrize("kind", [TYPES[0], TYPES[1]], ids=str)
 def test_a_null_entry_matters_to_the_rows_that_have_it_only(kind: pa.DataType) -> None:
     """S11: neither outside of a slice nor behind a row that is null."""
@@ -148,6 +147,17 @@ def test_a_null_entry_matters_to_the_rows_that_have_it_only(kind: pa.DataType) -
         array.offsets, array.values, mask=pa.array([True, False, False, True])
     )
     assert encoded(4, headers=hidden) == expected([None, [("a", b"1")], [("a", b"1")], None])
+
+
+def test_a_null_entry_of_a_sliced_child_is_that_of_its_row() -> None:
+    """S11: the entries are a slice themselves."""
+    good: Any = {"key": "a", "value": b"1"}
+    entries = pa.array([None, good, good, None], PAIR)
+    offsets = pa.array([0, 1, 2], pa.int32())
+    array = pa.ListArray.from_arrays(offsets, entries.slice(1))
+    assert encoded(2, headers=array) == expected([[("a", b"1")]] * 2)
+    with pytest.raises(ValueError, match=r"a header of row 1 has no name"):
+        encoded(2, headers=pa.ListArray.from_arrays(offsets, entries.slice(2)))
 
 
 def test_an_entry_that_is_null_is_refused() -> None:
