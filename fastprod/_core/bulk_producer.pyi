@@ -36,15 +36,16 @@ class BulkProducer(ProducerBase):
         Returns:
             A future; ``result(timeout)`` gives the `BulkMetadata`. It also carries what went wrong
             with records that never left: no metadata, no memory in time (then the rest of them),
-            too large (then that one; the others go).
+            too large, a partition that did not appear, or what `send` or a plug-in would have
+            raised for that row (then that one; the others go). ``failed_rows()`` tells each.
 
         Raises:
             ProducerClosedError: `close` was called, perhaps while this waited.
-            TypeError, ValueError: as `send`; the columns differ in length.
+            TypeError, ValueError: `topic` is no str; the columns differ in length.
             KafkaError: the producer has failed for good, and why.
 
-        After an error of a later record the ones before it may have been queued; they are sent,
-        and the error's `sent_records` is their future.
+        Rows before what was raised may have been queued; they are sent, and the error's
+        `sent_records` is their future.
 
         Blocks: up to max_block_ms for the topic, and up to max_block_ms each time memory is
         short; Ctrl-C gets through.  Threads: any.

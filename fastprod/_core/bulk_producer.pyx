@@ -32,6 +32,15 @@ cdef enum:
     MS = 1000000
 
 
+cdef object _row_error(object error):
+    """What the future tells of a row that `send` would not have taken: a KafkaError."""
+    if isinstance(error, KafkaError):
+        return error.with_traceback(None)
+    found = KafkaError(f"the row is no record: {type(error).__name__}: {error}")
+    found.__cause__ = error.with_traceback(None)
+    return found
+
+
 cdef class BulkProducer(ProducerBase):
     """The part of KafkaProducer that takes many records at once. See bulk_producer.pyi."""
 
@@ -64,9 +73,7 @@ cdef class BulkProducer(ProducerBase):
             elif self.is_simple:
                 self._send_rows(bulk, topic, rows)
             else:
-                for value, key, header, partition, timestamp_ms in rows:
-                    bulk.add_future(<RecordFuture?>self._send_record(
-                        topic, value, key, header, partition, timestamp_ms, None, True))
+                self._send_records(bulk, topic, rows)
         except BaseException as error:
             # What was sent before is on its way: the caller must be able to ask for it.
             error.sent_records = bulk
@@ -97,6 +104,22 @@ cdef class BulkProducer(ProducerBase):
             error.sent_records = bulk
             raise
         return bulk
+
+    cdef int _send_records(self, BulkFuture bulk, object topic, object rows) except -1:
+        """One by one, for plug-ins; what one does not take fails alone."""
+        for value, key, header, partition, timestamp_ms in rows:
+            try:
+                future = self._send_record(
+                    topic, value, key, header, partition, timestamp_ms, None, True)
+            except MemoryError:
+                raise
+            except Exception as error:
+                if self.is_closed:
+                    raise
+                bulk.refuse(1, _row_error(error))
+            else:
+                bulk.add_future(<RecordFuture?>future)
+        return 0
 
     cdef int _send_columns(self, BulkFuture bulk, ColumnRows rows) except -1:
         cdef RecordChunk chunk = RecordChunk.__new__(RecordChunk, COLUMN_CHUNK_RECORDS)
@@ -175,14 +198,22 @@ cdef class BulkProducer(ProducerBase):
         cdef RecordChunk chunk
         cdef int32_t capacity = FIRST_CHUNK_RECORDS
         cdef Topic* native = self._bulk_topic(bulk, topic, rows)
+        cdef int64_t waited_ns = 0
+        missing = {}
         while native != NULL:
             chunk = RecordChunk.__new__(RecordChunk, capacity)
             for value, key, header, partition, timestamp_ms in islice(rows, capacity):
-                chunk.add(value, key, header, partition, timestamp_ms)
+                try:
+                    chunk.add(value, key, header, partition, timestamp_ms)
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    chunk.refuse(_row_error(error))
+                    self._count_error(topic)
             if chunk.count == 0:
                 return 0
+            self._check_partitions(topic, native, chunk, missing, &waited_ns)
             try:
-                self._check_partitions(topic, native, chunk)
                 self._append_chunk(bulk, native, chunk)
             except ApiError as error:
                 bulk.refuse_records(chunk, chunk.count - chunk.appended, error)
@@ -203,7 +234,14 @@ cdef class BulkProducer(ProducerBase):
             part = list(values[at:at + MOST_PLAIN_RECORDS])
             part_keys = None if keys is None else list(keys[at:at + MOST_PLAIN_RECORDS])
             chunk = RecordChunk.__new__(RecordChunk, <int32_t>len(part))
-            chunk.add_plain(part, part_keys, timestamp_ms)
+            while chunk.count < len(part):
+                try:
+                    chunk.add_plain(part, part_keys, timestamp_ms)
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    chunk.refuse(_row_error(error))
+                    self._count_error(topic)
             at += len(part)
             try:
                 self._append_chunk(bulk, native, chunk)
@@ -230,13 +268,25 @@ cdef class BulkProducer(ProducerBase):
         self._count_error(topic)
         return 0
 
-    cdef int _check_partitions(self, object topic, Topic* native, RecordChunk chunk) except -1:
-        """Those that the caller chose must exist, or come to exist in time (A.4)."""
+    cdef int _check_partitions(self, object topic, Topic* native, RecordChunk chunk,
+                               dict missing, int64_t* waited_ns) except -1:
+        """Those that the caller chose must exist, or come to exist in time (A.4), which is one for
+        the whole bulk; `missing` has the errors of those that did not."""
         cdef int32_t i
-        cdef int64_t waited_ns = 0
+        cdef int32_t partition
         for i in range(chunk.count):
-            if chunk.partitions[i] >= native.partition_count:
-                self._topic(topic, chunk.partitions[i], &waited_ns)
+            partition = chunk.partitions[i]
+            if partition < native.partition_count:
+                continue
+            if partition not in missing:
+                try:
+                    self._topic(topic, partition, waited_ns)
+                    continue
+                except ApiError as error:
+                    waited_ns[0] = self.max_block_ns    # the same answer would tell of the others
+                    missing[partition] = error.with_traceback(None)
+                    self._count_error(topic)
+            chunk.refuse_at(i, missing[partition])
         return 0
 
     cdef int _append_chunk(self, BulkFuture bulk, Topic* native, RecordChunk chunk) except -1:

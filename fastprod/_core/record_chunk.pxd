@@ -18,13 +18,18 @@ cdef class RecordChunk:
     cdef bint has_keys          # some record may have one
     cdef bint is_placed         # keys have chosen their partitions
     cdef list owners            # objects that `records` points into
-    cdef dict refusals          # (partition below ANY_PARTITION, lane) -> why, or None
+    cdef dict refusals          # (partition below ANY_PARTITION, lane) -> why
+    cdef dict causes            # id of a reason -> its partition there
 
-    # One row. Requires room.
+    # One row. Requires room. What it raises is wrong with this row: `refuse` may follow.
     cdef int add(self, object value, object key, object headers, object partition,
                  object timestamp_ms) except -1
-    # Rows without headers and partitions; `values` and `keys` (or None) are lists nobody changes.
+    # Rows without headers and partitions, from the `count`-th on; `values` and `keys` (or None) are
+    # lists nobody changes. What it raises is wrong with the next row: `refuse` may follow, and this.
     cdef int add_plain(self, list values, list keys, int64_t timestamp_ms) except -1
+    # The next row, or one that has been added, is not to be sent, because of a KafkaError.
+    cdef int refuse(self, object error) except -1
+    cdef int refuse_at(self, int32_t i, object error) except -1
     cdef int32_t _take(self, object data, const uint8_t** at, const char* what) except -2
     cdef int32_t _look(self, object data, const uint8_t** at, const char* what) except -2
     # Partitions by key (C.3) for those that have none yet. Nothing Python.

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from fastprod._core.accumulator cimport ANY_PARTITION
+from fastprod._core.bulk_rows cimport UNKNOWN_SIZE
 from fastprod._core.byte_view cimport (
     LARGEST_PARTITION, LATEST_MS, View, view_release, view_take, whole_number,
 )
@@ -26,6 +27,8 @@ cdef class RecordChunk:
 
     def __cinit__(self, int32_t capacity):
         self.owners = []
+        self.refusals = {}
+        self.causes = {}
         self.records = <Record*>malloc(capacity * sizeof(Record))
         self.partitions = <int32_t*>malloc(capacity * sizeof(int32_t))
         self.capacity = capacity
@@ -73,10 +76,11 @@ cdef class RecordChunk:
     cdef int add_plain(self, list values, list keys, int64_t timestamp_ms) except -1:
         cdef Record* record
         cdef Py_ssize_t i
-        self.owners.append(values)
-        self.owners.append(keys)
-        self.has_keys = keys is not None
-        for i in range(len(values)):
+        if self.count == 0:
+            self.owners.append(values)
+            self.owners.append(keys)
+            self.has_keys = keys is not None
+        for i in range(self.count, len(values)):
             record = &self.records[i]
             record.value_size = self._look(values[i], &record.value, b"value")
             record.key = NULL
@@ -87,7 +91,23 @@ cdef class RecordChunk:
             record.headers_size = 0
             record.timestamp_ms = timestamp_ms
             self.partitions[i] = ANY_PARTITION
-        self.count = <int32_t>len(values)
+            self.count += 1
+        return 0
+
+    cdef int refuse(self, object error) except -1:
+        self.refuse_at(self.count, error)
+        self.records[self.count].key_size = UNKNOWN_SIZE
+        self.records[self.count].value_size = UNKNOWN_SIZE
+        self.count += 1
+        return 0
+
+    cdef int refuse_at(self, int32_t i, object error) except -1:
+        """Each reason has a number below ANY_PARTITION."""
+        cause = self.causes.get(id(error))
+        if cause is None:
+            cause = self.causes[id(error)] = ANY_PARTITION - 1 - len(self.causes)
+            self.refusals[cause, 0] = error
+        self.partitions[i] = cause
         return 0
 
     cdef inline int32_t _look(

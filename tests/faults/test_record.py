@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -172,8 +173,12 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         for words, name, bad in BAD_ARGUMENTS:
             with pytest.raises((TypeError, ValueError), match=words):
                 producer.send("t", **{"value": b"x", name: bad})
-            with pytest.raises((TypeError, ValueError), match=words):
-                producer.send_many("t", **{"values": [b"x"], COLUMN_OF[name]: [bad]})
+            ((row, error),) = producer.send_many(
+                "t", **{"values": [b"x"], COLUMN_OF[name]: [bad]}
+            ).failures(0)
+            assert row == 0
+            assert re.search(words, str(error))
+            assert isinstance(error.__cause__, TypeError | ValueError)
         with pytest.raises(TypeError, match="on_delivery must be callable"):
             producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
         assert producer.send("t", b"good", partition=0).result(WAIT_S).offset == 0
