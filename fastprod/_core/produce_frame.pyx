@@ -58,7 +58,9 @@ cdef int _by_id(const void* a, const void* b) noexcept nogil:
 cdef void _sort(Request* request) noexcept nogil:
     """Batches of a topic together, all in the order of `produce_find`; note their places."""
     cdef int32_t i
-    if request.version >= PRODUCE_TOPIC_ID_VERSION:
+    if request.batch_count == 1:
+        pass
+    elif request.version >= PRODUCE_TOPIC_ID_VERSION:
         qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_id)
     else:
         qsort(request.batches, request.batch_count, sizeof(ProducerBatch*), _by_name)
