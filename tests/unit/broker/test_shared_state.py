@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from pathlib import Path
@@ -56,6 +57,39 @@ def test_no_leader_epoch_comes_again_after_a_restart(tmp_path: Path) -> None:
             found = again.state.topics.partition("t", 0)
             assert found is not None
             assert found.leader_epoch == epoch
+
+
+@pytest.mark.xfail(strict=True, reason="cliff: eleven fsyncs a partition at the end")
+def test_the_end_syncs_each_file_once_and_one_checkpoint_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8.2: of each partition the segment, what is in its indexes, and its folder's names."""
+    count = 20
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        real(fd)
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+
+    for turn, most in enumerate((3, 2, 2)):
+        world = BrokerWorld(data_dir=tmp_path, topics={"t": count})
+        for index in range(count):
+            partition = world.state.topics.partition("t", index)
+            assert partition is not None
+            assert partition.log.log_end_offset == turn
+            partition.append(bytearray(batch_of(b"a")))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fsync)
+            world.state.close()
+        assert len(synced) == len(set(synced)), sorted(synced)
+        assert len(synced) <= most * count + 2
+        synced.clear()
+    world = BrokerWorld(data_dir=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        world.state.close()
+    assert synced == []
 
 
 def test_the_longest_name_of_a_topic_has_room_for_what_follows_it(tmp_path: Path) -> None:

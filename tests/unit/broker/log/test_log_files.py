@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ import pytest
 
 from fastprod.broker.clock import FakeClock
 from fastprod.broker.log.file_handle import FileHandle
+from fastprod.broker.log.file_segment import FileSegment, file_name
 from fastprod.broker.log.kept_file import KeptFile
 from fastprod.broker.log.log import Log, LogError
 from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.log_upkeep import LogUpkeep
+from fastprod.broker.log.partition_folder import PartitionFolder
 from log_batches import TIME, batch, contents, open_log, sequenced
 
 SPARE = 40
+WAIT_S = 20.0
 
 
 @pytest.fixture
@@ -157,3 +162,107 @@ def test_a_flush_that_meets_a_deleted_segment_has_nothing_to_do(
     assert log.log_start_offset == 1
     assert log.append(batch(), 0).base_offset == 3
     log.close()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What was fsynced, in order."""
+    found: list[Path] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        real(fd)
+        found.append(Path(f"/proc/self/fd/{fd}").readlink())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+@pytest.mark.xfail(strict=True, reason="low: the name of a new segment is not synced")
+def test_the_names_of_a_record_that_must_last_are_synced(
+    tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8.1, sync="batch": a file without a name is lost without power; so is its folder."""
+    lasting: set[Path] = set()
+    log = open_log(tmp_path, sync="batch", segment_bytes=len(batch()))
+    noting = os.fsync
+
+    def fsync(fd: int) -> None:
+        noting(fd)
+        if synced[-1].is_dir():
+            lasting.update(synced[-1].iterdir())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for i in range(3):
+        log.append(batch(), 0)
+        assert {tmp_path / "t-0", *(tmp_path / "t-0").glob("*.log")} <= lasting
+        assert synced.count(tmp_path / "t-0" / f"{i:020}.log") == 1
+    log.close()
+
+
+@pytest.mark.xfail(strict=True, reason="low: the recovery point passes indexes that are not synced")
+@pytest.mark.parametrize("sync", ["batch", "interval", "never"])
+def test_the_recovery_point_passes_synced_files_only(
+    tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch, sync: Any
+) -> None:
+    """C8.3: what is below it is taken as it is, indexes too."""
+    log = open_log(tmp_path, sync=sync, segment_bytes=len(batch()), index_interval_bytes=0)
+    passed: list[int] = []
+    real = PartitionFolder.write_offsets
+
+    def write_offsets(self: PartitionFolder, start: int, point: int, sync: bool) -> None:
+        for segment in log._segments:
+            if segment.base_offset < point:
+                for suffix in (".log", ".timeindex"):
+                    assert self.path / file_name(segment.base_offset, suffix) in synced
+        passed.append(point)
+        real(self, start, point, sync)
+
+    monkeypatch.setattr(PartitionFolder, "write_offsets", write_offsets)
+    for _ in range(3):
+        log.append(batch(), 0)
+        log.flush()
+    log.append(batch(), 0)
+    log.close()
+    assert max(passed) >= 2
+
+
+@pytest.mark.xfail(strict=True, reason="low: the recovery point stays where it was without fsync")
+def test_a_crash_reads_no_segment_that_was_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[Path]
+) -> None:
+    """C8.1, C8.3, sync="never": rolled segments are synced, but not while an append waits."""
+    clock = FakeClock(TIME)
+    log = open_log(tmp_path, clock, segment_bytes=len(batch()))
+    threads: set[int] = set()
+    is_done = threading.Event()
+    noting = os.fsync
+
+    def fsync(fd: int) -> None:
+        threads.add(threading.get_ident())
+        noting(fd)
+        if synced[-1].name == file_name(8, ".timeindex"):
+            is_done.set()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    upkeep = LogUpkeep(clock, 1 << 40, None)
+    upkeep.watch(log)
+    for _ in range(10):
+        log.append(batch(), 0)
+    clock.advance(60_000)
+    assert is_done.wait(WAIT_S)
+    upkeep.close()
+    assert threading.get_ident() not in threads
+    recovered: list[int] = []
+    recover = FileSegment.recover
+
+    def count(self: FileSegment) -> tuple[int, bool]:
+        recovered.append(self.base_offset)
+        return recover(self)
+
+    monkeypatch.setattr(FileSegment, "recover", count)
+    again = open_log(tmp_path, segment_bytes=len(batch()))
+    assert recovered == [9]
+    assert (len(contents(again)), again.log_end_offset) == (10, 10)
+    log.close()
+    again.close()
