@@ -28,6 +28,7 @@ from fastprod.broker.data_directory import DataDirectory
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.kafka_apis import KafkaApis
 from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_directory import LogDirectory
 from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.producer_ids import ProducerIds
 from fastprod.broker.purgatory import DelayedOperationPurgatory
@@ -69,6 +70,7 @@ class SharedState:
         self.clock = clock
         self.table = table
         self._directory = None if data_dir is None else DataDirectory(data_dir)
+        self._log_directory = None if data_dir is None else LogDirectory(data_dir)
         self.log_upkeep = LogUpkeep(
             clock,
             config.log_retention_check_interval_ms,
@@ -121,16 +123,12 @@ class SharedState:
 
     def _open_log(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
         directory = self._directory
-        if directory is None:
-            path = None
-        else:
-            path = directory.path
-            if not self._is_restoring:
-                stray = directory.set_aside_stray(path / f"{topic}-{partition}")
-                if stray is not None:
-                    _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
+        if directory is not None and not self._is_restoring:
+            stray = directory.set_aside_stray(directory.path / f"{topic}-{partition}")
+            if stray is not None:
+                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
         log = Log(
-            path,
+            self._log_directory,
             topic,
             partition,
             config.log_config(),
@@ -191,6 +189,8 @@ class SharedState:
         with contextlib.ExitStack() as steps:
             if self._directory is not None:
                 steps.callback(self._directory.close)
+            if self._log_directory is not None:
+                steps.callback(self._log_directory.save)
             steps.callback(self.topics.close)
             steps.callback(self.log_upkeep.close)
             steps.callback(self.topic_track.close)

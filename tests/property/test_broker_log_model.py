@@ -134,7 +134,6 @@ class LogMachine(RuleBasedStateMachine):
         """C8.4: what was not fsynced is cut anywhere, and followed by anything."""
         assert self.directory is not None
         logs = sorted(self.directory.glob("t-0/*.log"))
-        (self.directory / "t-0" / ".kafka_cleanshutdown").unlink(missing_ok=True)
         (self.directory / "t-0" / "offsets-checkpoint").unlink(missing_ok=True)
         if not logs:
             return

@@ -47,6 +47,9 @@ class FileSegment:
         jitter_ms: taken off `segment.ms`.
 
     It needs `create`, `load` or `recover` before anything else.
+
+    Attributes:
+        last_epoch: leader epoch of the last batch that `load` or `recover` has come by; -1: none.
     """
 
     __slots__ = (
@@ -63,6 +66,7 @@ class FileSegment:
         "created_ms",
         "first_timestamp",
         "jitter_ms",
+        "last_epoch",
         "max_timestamp",
         "size_bytes",
     )
@@ -95,6 +99,7 @@ class FileSegment:
         self.size_bytes = 0
         self.first_timestamp = -1
         self.max_timestamp = -1
+        self.last_epoch = -1
         self._largest_offset = self.base_offset
         self._bytes_since_entry = 0
 
@@ -213,25 +218,37 @@ class FileSegment:
                 best = found
         return best
 
-    def flush(self) -> None:
+    @property
+    def is_synced(self) -> bool:
+        return not self._is_dirty and self._positions.is_synced and self._times.is_synced
+
+    def flush(self, complete: bool = False) -> None:
+        try:
+            self._sync_log()
+            if complete:
+                self._positions.sync()
+                self._times.sync()
+        except OSError:
+            if not self._is_gone:
+                raise
+
+    def _sync_log(self) -> None:
         if self._is_dirty:
             # First: what is appended while it syncs is for the next time.
             self._is_dirty = False
             try:
                 self._file.open().sync()
             except OSError:
-                if self._is_gone:
-                    return
                 self._is_dirty = True
                 raise
 
-    def finish(self, sync: bool = False) -> None:
+    def finish(self) -> None:
         if self._times.last != (self.max_timestamp, self._largest_offset):
             # One entry for the end: there may be one of an earlier end.
             self._times.drop_after(self._positions.last_offset)
             self._times.append(self.max_timestamp, self._largest_offset)
-        self._positions.save(sync)
-        self._times.save(sync)
+        self._positions.save()
+        self._times.save()
 
     def load(self, end_offset: int | None = None) -> int | None:
         """Take over files that were closed well; the indexes are rebuilt if need be (C8.5).
@@ -275,6 +292,7 @@ class FileSegment:
             if not self._follows(info, next_offset):
                 return None
             next_offset = info.last_offset + 1
+            self.last_epoch = info.partition_leader_epoch
             if at > indexed:
                 self._note(info.last_offset, info.max_timestamp, at, info.size_bytes)
             else:
@@ -326,6 +344,7 @@ class FileSegment:
             if not self._follows(info, next_offset):
                 break
             self._note(info.last_offset, info.max_timestamp, at, info.size_bytes)
+            self.last_epoch = info.partition_leader_epoch
             next_offset = info.last_offset + 1
         is_cut = self.size_bytes < size
         if is_cut:

@@ -17,11 +17,8 @@ from fastprod._core.record_reader import RecordBatch, read_batches
 from fastprod.broker.clock import Clock
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
-from fastprod.broker.log.log_error import (
-    KAFKA_STORAGE_ERROR,
-    LogError,
-    OffsetOutOfRange,
-)
+from fastprod.broker.log.log_directory import LogDirectory
+from fastprod.broker.log.log_error import KAFKA_STORAGE_ERROR, LogError, OffsetOutOfRange
 from fastprod.broker.log.log_files import LogFiles
 from fastprod.broker.log.memory_segment import MemorySegment
 from fastprod.broker.log.partition_folder import PartitionFolder
@@ -63,7 +60,8 @@ class Log:
 
     Args:
         directory: folder of logs; the partition's own `<topic>-<partition>` is made in it or
-            loaded from it. None: in memory.
+            loaded from it. A `LogDirectory` is saved by who made it, once its logs are closed.
+            None: in memory.
         topic: name.
         partition: index.
         config: settings; `config` may be replaced later.
@@ -88,6 +86,7 @@ class Log:
         "_files",
         "_lock",
         "_on_append",
+        "_on_roll",
         "_producers",
         "_segments",
         "_start_offset",
@@ -100,7 +99,7 @@ class Log:
 
     def __init__(
         self,
-        directory: Path | None,
+        directory: Path | LogDirectory | None,
         topic: str,
         partition: int,
         config: LogConfig,
@@ -125,9 +124,13 @@ class Log:
         self._cuts = 0
         self.appended_bytes = 0
         self._on_append: Callable[[Log], None] | None = None
+        self._on_roll: Callable[[Log], None] | None = None
         self._files: LogFiles | None = None
         if directory is not None and not discard:
-            self._load(LogFiles(PartitionFolder(directory, topic, partition, topic_id), clock))
+            shared = directory if isinstance(directory, LogDirectory) else None
+            path = directory.path if isinstance(directory, LogDirectory) else directory
+            folder = PartitionFolder(path, topic, partition, topic_id)
+            self._load(LogFiles(folder, clock, shared))
 
     def _load(self, files: LogFiles) -> None:
         loaded = files.load(self.config)
@@ -289,6 +292,8 @@ class Log:
             if self._files is not None:
                 self._files.soil()
                 sync = self._files.is_sync_due(self.config)
+                if sync:
+                    self._files.sync_names()
             self._segments[-1].append(appended, sync)
         except OSError as error:
             self._fail("append to", error)
@@ -314,17 +319,14 @@ class Log:
         else:
             try:
                 segment = self._files.roll(
-                    self._segments,
-                    self._start_offset,
-                    self._end_offset,
-                    self._states(),
-                    self.config,
-                    jitter_ms,
+                    self._segments, self._end_offset, self._states(), self.config, jitter_ms
                 )
             except OSError as error:
                 self._fail("roll", error)
         # Readers walk the list that they found.
         self._segments = [*self._segments, segment]
+        if self._on_roll is not None and len(self._segments) > 1:
+            self._on_roll(self)
 
     def read(
         self, offset: int, max_bytes: int, at_least_one: bool, up_to: int | None = None
@@ -463,6 +465,16 @@ class Log:
         """Have `listener` called by the next append, once, with the log's lock held."""
         self._on_append = listener
 
+    def call_after_roll(self, listener: Callable[[Log], None]) -> None:
+        """Have `listener` called whenever a segment is complete, with the log's lock held.
+
+        If there are any that a crash would walk, it is called now.
+        """
+        if self._files is not None:
+            self._on_roll = listener
+            if not all(segment.is_synced for segment in self._segments[:-1]):
+                listener(self)
+
     def truncate_to(self, offset: int) -> int:
         """Lose the batches that reach `offset` or beyond, as an unclean leader change does.
 
@@ -526,8 +538,13 @@ class Log:
                     yield batch
                     offset = batch.next_offset
 
-    def flush(self) -> None:
+    def flush(self, closed_only: bool = False) -> None:
         """Have everything appended so far survive a power cut. Blocks for the disk.
+
+        Appends go on meanwhile.
+
+        Args:
+            closed_only: the complete segments only: a crash need not walk them any more.
 
         Raises:
             LogError: it does not (56).
@@ -535,19 +552,10 @@ class Log:
         if self._files is None or self._closed:
             return
         try:
-            # Without the lock: appends go on, and little is left for when they must wait.
-            for segment in self._segments:
-                segment.flush()
+            self._refuse_if_unusable()
+            self._files.flush(lambda: self._segments, self.config, closed_only)
         except OSError as error:
             with self._lock:
-                self._fail("flush", error)
-        with self._lock:
-            if self._closed:
-                return
-            self._refuse_if_unusable()
-            try:
-                self._files.flush(self._segments, self._start_offset, self._end_offset, self.config)
-            except OSError as error:
                 self._fail("flush", error)
 
     def close(self) -> None:
@@ -560,13 +568,7 @@ class Log:
             was_closed, self._closed = self._closed, True
             try:
                 if self._files is not None and not was_closed and not self._failure:
-                    self._files.close(
-                        self._segments,
-                        self._start_offset,
-                        self._end_offset,
-                        self._states(),
-                        self._epochs,
-                    )
+                    self._files.close(self._segments, self._end_offset, self._states(), self.config)
             except OSError as error:
                 self._fail("close", error)
             finally:
@@ -586,6 +588,6 @@ class Log:
                 segment.close()
             try:
                 if self._files is not None:
-                    self._files.folder.delete()
+                    self._files.delete()
             except OSError as error:
                 self._fail("delete", error)

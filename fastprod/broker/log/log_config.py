@@ -59,9 +59,9 @@ class LogConfig:
         timestamp_before_max_ms: how old a record may be.
         timestamp_after_max_ms: how far ahead of the broker's clock a record may be.
         validation: "full", "crc" or "none" (D1.3).
-        sync: when files are fsynced: "never" (only by `flush` and `close`), "batch" (before an
-            append returns), "interval" (by the append that comes `sync_interval_ms` after the
-            last time) (C8.1).
+        sync: when records are fsynced: "never" (no sooner than by `flush`, `close`, or after their
+            segment is complete), "batch" (before an append returns), "interval" (by the append
+            that comes `sync_interval_ms` after the last time) (C8.1).
         sync_interval_ms: see `sync`.
         producer_id_expiration_ms: silence after which a producer is forgotten (C6.6).
         producer_batches: batches of a producer that are known again; Kafka's 5 (C6.5).

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastprod.broker.clock import Clock
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.log_directory import CleanEnd, LogDirectory
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import encode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
@@ -18,47 +20,84 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class LogFiles:
-    """The folder of a log, and how much of it would survive a crash. The log's lock guards it.
+    """The folder of a log, and how much of it would survive a crash.
+
+    The log's lock guards it, but for `flush`, for which nobody waits who appends. The recovery
+    point is where the first segment begins that is not synced with its indexes: a crash walks
+    whole segments, and the last one always.
 
     Every method raises OSError when the disk fails.
 
     Args:
         folder: the partition's.
         clock: the broker's.
+        directory: of all logs; its owner saves it. None: this log is the only one.
     """
 
-    __slots__ = ("_clock", "_is_clean", "_recovery_point", "_synced_ns", "folder")
+    __slots__ = (
+        "_clock",
+        "_directory",
+        "_flush_lock",
+        "_has_new_names",
+        "_is_clean",
+        "_is_closed",
+        "_is_directory_shared",
+        "_offsets_lock",
+        "_recovery_point",
+        "_start_offset",
+        "_synced_ns",
+        "folder",
+    )
 
-    def __init__(self, folder: PartitionFolder, clock: Clock) -> None:
+    def __init__(
+        self, folder: PartitionFolder, clock: Clock, directory: LogDirectory | None = None
+    ) -> None:
         self.folder = folder
         self._clock = clock
+        self._is_directory_shared = directory is not None
+        self._directory = directory or LogDirectory(folder.path.parent)
+        # With the log's lock or without it, and in this order. A flush takes long.
+        self._flush_lock = threading.Lock()
+        self._offsets_lock = threading.Lock()
         self._synced_ns = clock.monotonic_ns()
+        self._has_new_names = False
         self._is_clean = True
+        self._is_closed = False
+        self._start_offset = 0
         self._recovery_point = 0
 
     def load(self, config: LogConfig) -> LoadedLog:
         """Read what is there, and recover it if need be."""
-        loaded = load(self.folder, config, self._clock.time_ms())
+        clean_end = self._directory.clean_end(self.folder.key)
+        loaded = load(self.folder, config, self._clock.time_ms(), clean_end)
+        if clean_end is not None and loaded.end_offset < clean_end.end_offset:
+            self._forget_clean_end()
+        self._start_offset = loaded.start_offset
         self._recovery_point = loaded.recovery_point
         self._is_clean = loaded.was_clean or not loaded.segments
         if not self._is_clean:
+            self._has_new_names = True
             self.save_epochs(loaded.epochs, config)
             self.save_offsets(loaded.start_offset, config)
         return loaded
 
-    def soil(self) -> None:
-        """Before each change: a crash from here on needs recovery (C8.2)."""
-        if self._is_clean:
-            self.folder.clear_clean()
-            self._is_clean = False
+    def _forget_clean_end(self) -> None:
+        """The log may end there again, with other records."""
+        if self._directory.forget(self.folder.key):
+            self._directory.save()
 
-    def save_offsets(
-        self, start_offset: int, config: LogConfig, recovery_point: int | None = None
-    ) -> None:
-        """Checkpoint the log's start and the recovery point; None: it stays where it is."""
-        if recovery_point is None:
-            recovery_point = self._recovery_point
+    def soil(self) -> None:
+        """Before each change: there will be something to be synced at the end."""
+        self._is_clean = False
+
+    def save_offsets(self, start_offset: int, config: LogConfig) -> None:
+        """Checkpoint the log's start."""
+        with self._offsets_lock:
+            self._write_offsets(start_offset, self._recovery_point, config)
+
+    def _write_offsets(self, start_offset: int, recovery_point: int, config: LogConfig) -> None:
         self.folder.write_offsets(start_offset, recovery_point, config.sync != "never")
+        self._start_offset = start_offset
         self._recovery_point = recovery_point
 
     def save_epochs(self, epochs: LeaderEpochs, config: LogConfig) -> None:
@@ -66,7 +105,7 @@ class LogFiles:
         self.folder.write_epochs(epochs.entries, config.sync != "never")
 
     def save_producers(self, offset: int, producers: ProducerStates, config: LogConfig) -> None:
-        """Take a snapshot of the producers as they are at `offset`."""
+        """Take a snapshot of the producers as they are at `offset`, of whom no batch is left."""
         snapshot = encode_snapshot(producers)
         self.folder.write_snapshot(offset, snapshot, config.sync != "never")
 
@@ -80,34 +119,71 @@ class LogFiles:
         self._synced_ns = now_ns
         return True
 
+    def sync_names(self, with_folder: bool = True) -> None:
+        """Have the names of the files survive a power cut, and the folder's own."""
+        if self._has_new_names:
+            # First: a segment that is made meanwhile is for the next time.
+            self._has_new_names = False
+            try:
+                self.folder.sync(with_folder)
+            except OSError:
+                self._has_new_names = True
+                raise
+
     def roll(
         self,
         segments: Sequence[Segment],
-        start_offset: int,
         end_offset: int,
         producers: ProducerStates,
         config: LogConfig,
         jitter_ms: int,
     ) -> Segment:
-        """Complete the active segment, keep the producers, and make the next segment (C4.4)."""
+        """Complete the active segment, keep the producers, and make the next segment (C4.4).
+
+        Nothing is synced: whoever appends would wait. A lost snapshot is made again by an older one
+        and the batches after it.
+        """
         self.soil()
         if segments:
             segments[-1].finish()
-            if config.sync != "never":
-                self.flush(segments, start_offset, end_offset, config)
-            self.save_producers(end_offset, producers, config)
-        return self.folder.new_segment(end_offset, self._clock.time_ms(), config, jitter_ms)
+            self.folder.write_snapshot(end_offset, encode_snapshot(producers), sync=False)
+        made = self.folder.new_segment(end_offset, self._clock.time_ms(), config, jitter_ms)
+        self._has_new_names = True
+        return made
 
     def flush(
-        self, segments: Sequence[Segment], start_offset: int, end_offset: int, config: LogConfig
+        self, segments: Callable[[], Sequence[Segment]], config: LogConfig, closed_only: bool
     ) -> None:
-        """Have all batches survive a power cut, and move the recovery point."""
-        for segment in segments:
-            segment.flush()
-        self._synced_ns = self._clock.monotonic_ns()
-        if self._recovery_point != end_offset:
-            self.soil()
-            self.save_offsets(start_offset, config, end_offset)
+        """Have batches survive a power cut, and move the recovery point. Blocks for the disk.
+
+        Args:
+            segments: those of the log at the moment of the call.
+            config: of the log.
+            closed_only: leave out the active segment.
+        """
+        with self._flush_lock:
+            if self._is_closed:
+                return
+            found = segments()
+            for segment in found[:-1]:
+                segment.flush(complete=True)
+            if not closed_only:
+                for segment in found[-1:]:
+                    segment.flush()
+                self._synced_ns = self._clock.monotonic_ns()
+            self.sync_names()
+            self._pass_by(segments, config)
+
+    def _pass_by(self, segments: Callable[[], Sequence[Segment]], config: LogConfig) -> None:
+        """Move the recovery point over the segments that are synced."""
+        with self._offsets_lock:
+            found = segments()
+            if not found:
+                return
+            dirty = (each.base_offset for each in found[:-1] if not each.is_synced)
+            recovery_point = next(dirty, found[-1].base_offset)
+            if recovery_point > self._recovery_point:
+                self._write_offsets(self._start_offset, recovery_point, config)
 
     def truncate(
         self, start_offset: int, end_offset: int, epochs: LeaderEpochs, config: LogConfig
@@ -116,26 +192,41 @@ class LogFiles:
         for offset in self.folder.offsets_of(".snapshot"):
             if offset > end_offset:
                 self.folder.remove_snapshot(offset)
-        self.save_offsets(start_offset, config, min(self._recovery_point, end_offset))
+        self._forget_clean_end()
+        with self._offsets_lock:
+            self._write_offsets(start_offset, min(self._recovery_point, end_offset), config)
         self.save_epochs(epochs, config)
 
     def close(
         self,
         segments: Sequence[Segment],
-        start_offset: int,
         end_offset: int,
         producers: ProducerStates,
-        epochs: LeaderEpochs,
+        config: LogConfig,
     ) -> None:
-        """Write and fsync everything, then the note that all is well (C8.2)."""
-        if self._is_clean:
-            return
-        if segments:
-            segments[-1].finish(sync=True)
-        self.folder.write_snapshot(end_offset, encode_snapshot(producers), True)
-        for segment in segments:
-            segment.flush()
-        self.folder.write_epochs(epochs.entries, True)
-        self.folder.write_offsets(start_offset, end_offset, True)
-        self.folder.mark_clean(end_offset)
-        self._is_clean = True
+        """Write and fsync everything once, and note that all is well (C8.2)."""
+        with self._flush_lock:
+            self._is_closed = True
+            if not self._is_clean:
+                if segments:
+                    segments[-1].finish()
+                # It has a checksum, and the batches tell what it does, if there are any.
+                self.folder.write_snapshot(end_offset, encode_snapshot(producers), not segments)
+                for segment in segments:
+                    segment.flush(complete=True)
+                # To save the directory syncs the folders' own names, of all logs at once.
+                self.sync_names(with_folder=False)
+                self._pass_by(lambda: segments, config)
+            if end_offset > 0:
+                self._directory.note(self.folder.key, CleanEnd(self._start_offset, end_offset))
+        if not self._is_directory_shared:
+            self._directory.save()
+
+    def delete(self) -> None:
+        """Remove the folder."""
+        with self._flush_lock:
+            self._is_closed = True
+            self.folder.delete()
+        self._directory.forget(self.folder.key)
+        if not self._is_directory_shared:
+            self._directory.save()

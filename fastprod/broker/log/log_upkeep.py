@@ -1,10 +1,10 @@
-"""LogUpkeep: what logs need by the clock: retention, and fsync with sync="interval"."""
+"""LogUpkeep: what logs need by the clock: retention, and fsync behind the backs of appends."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from fastprod.broker.clock import Clock
@@ -16,6 +16,7 @@ _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 1_000_000
 _LONGEST_WAIT_MS: Final = 30 * 86_400_000
+_SYNC_AFTER_ROLL_MS: Final = 100
 
 
 class _Job:
@@ -48,6 +49,8 @@ class _Job:
 class LogUpkeep:
     """Drops old segments (C4.5) and syncs files (C8.1) when it is time, in a thread of its own.
 
+    What is synced always are segments that are complete: a crash need not walk them then.
+
     The first append starts the thread. It sleeps until a log needs it: a broker whose logs stand
     still wakes up when the next segment is too old, and not before. Any thread.
 
@@ -62,6 +65,7 @@ class LogUpkeep:
     ) -> None:
         self._clock = clock
         self._jobs = [_Job(retention_check_interval_ms, _retain)]
+        self._roll_job = _Job(_SYNC_AFTER_ROLL_MS, _flush_closed)
         if sync_interval_ms is not None:
             self._jobs.append(_Job(sync_interval_ms, _flush))
         self._changed = threading.Condition()
@@ -76,6 +80,7 @@ class LogUpkeep:
     def watch(self, log: Log) -> None:
         """Look after `log` from now on, until it is closed."""
         log.call_after_append(self._grown)
+        log.call_after_roll(self._rolled)
         if log.size_bytes > 0:
             self._grown(log)
 
@@ -91,12 +96,18 @@ class LogUpkeep:
         await_end(self._thread)
 
     def _grown(self, log: Log) -> None:
+        self._add(log, self._jobs)
+
+    def _rolled(self, log: Log) -> None:
+        self._add(log, (self._roll_job,))
+
+    def _add(self, log: Log, jobs: Iterable[_Job]) -> None:
         """The log's lock is held, and its partition's."""
         now_ns = self._clock.monotonic_ns()
         with self._changed:
             if self._is_closed:
                 return
-            is_earlier = [job.add(log, now_ns, job.delay_ms) for job in self._jobs]
+            is_earlier = [job.add(log, now_ns, job.delay_ms) for job in jobs]
             if self._thread is None:
                 self._start()
             elif any(is_earlier):
@@ -120,7 +131,8 @@ class LogUpkeep:
         """Wait until something is due; None: closed."""
         with self._changed:
             while not self._is_closed:
-                waiting = [job for job in self._jobs if job.due_ns is not None]
+                jobs = (*self._jobs, self._roll_job)
+                waiting = [job for job in jobs if job.due_ns is not None]
                 first = min(waiting, key=_due_ns, default=None)
                 if first is not None and _due_ns(first) <= self._clock.monotonic_ns():
                     first.due_ns = None
@@ -165,4 +177,9 @@ def _retain(log: Log) -> int | None:
 
 def _flush(log: Log) -> int | None:
     log.flush()
+    return None
+
+
+def _flush_closed(log: Log) -> int | None:
+    log.flush(closed_only=True)
     return None

@@ -174,10 +174,14 @@ class MemorySegment:
                 best = found
         return best
 
-    def flush(self) -> None:
+    @property
+    def is_synced(self) -> bool:
+        return True
+
+    def flush(self, complete: bool = False) -> None:
         """Nothing: memory is all there is."""
 
-    def finish(self, sync: bool = False) -> None:
+    def finish(self) -> None:
         """Nothing: the chunks are the index."""
 
     def truncate_to(self, offset: int) -> int:

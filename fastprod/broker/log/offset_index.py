@@ -19,9 +19,22 @@ class _IndexFile:
     """Entries in memory, and a file that gets them in blocks: no mapping, no preallocation (C3.2).
 
     Two columns, both in ascending order.  One thread appends, any looks up.
+
+    Attributes:
+        base_offset: of the segment.
+        firsts: the first column.
+        is_synced: whether what was saved would survive a power cut.
     """
 
-    __slots__ = ("_entry", "_path", "_saved_count", "_seconds", "base_offset", "firsts")
+    __slots__ = (
+        "_entry",
+        "_path",
+        "_saved_count",
+        "_seconds",
+        "base_offset",
+        "firsts",
+        "is_synced",
+    )
 
     def __init__(self, path: Path, entry: Struct, first_type: str, base_offset: int) -> None:
         self._path = path
@@ -30,6 +43,7 @@ class _IndexFile:
         self.firsts = array(first_type)
         self._seconds = array("I")
         self._saved_count = 0
+        self.is_synced = True
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -71,16 +85,18 @@ class _IndexFile:
         del self._seconds[:]
         self._saved_count = 0
 
-    def save(self, sync: bool = False) -> None:
+    def save(self) -> None:
         """Append what the file has not yet.
 
         Raises:
             OSError: it cannot be written.
         """
         count = len(self.firsts)
-        if self._saved_count == count and not sync and count:
+        if self._saved_count == count and count:
             return
         handle = FileHandle(self._path, create=True)
+        # A file that was empty and stays so is built anew if it is lost.
+        self.is_synced = self.is_synced and count == 0 and handle.size_bytes == 0
         start = self._saved_count
         if start == 0:
             handle.truncate(0)
@@ -89,8 +105,16 @@ class _IndexFile:
         )
         handle.write_at(data, start * self._entry.size)
         self._saved_count = count
-        if sync:
-            handle.sync()
+
+    def sync(self) -> None:
+        """Have what was saved survive a power cut.
+
+        Raises:
+            OSError: it does not.
+        """
+        if not self.is_synced:
+            FileHandle(self._path).sync()
+            self.is_synced = True
 
     def delete(self) -> None:
         """Remove the file."""

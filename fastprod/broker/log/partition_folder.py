@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from fastprod.broker.log.checkpoint_file import read_checkpoint, write_checkpoint
 from fastprod.broker.log.file_handle import replace_file, sync_folder
 from fastprod.broker.log.file_segment import FileSegment, file_name
 from fastprod.broker.log.leader_epochs import EpochEntry
 from fastprod.broker.log.log_config import LogConfig
 
-_CLEAN: Final = ".kafka_cleanshutdown"
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _METADATA: Final = "partition.metadata"
 _OFFSETS: Final = "offsets-checkpoint"
@@ -44,6 +44,9 @@ class PartitionFolder:
         partition: index.
         topic_id: is written to partition.metadata, or must be what is there.
 
+    Attributes:
+        key: the log's name in its `LogDirectory`: another one for another topic of the same name.
+
     Raises:
         OSError: the folder cannot be used.
         ValueError: it belongs to another topic of the same name.
@@ -53,6 +56,8 @@ class PartitionFolder:
         self, directory: Path, topic: str, partition: int, topic_id: uuid.UUID | None = None
     ) -> None:
         self.path = Path(directory) / f"{topic}-{partition}"
+        self.key = f"{self.path.name} {topic_id or '-'}"
+        self._is_new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         if topic_id is not None:
             self._check_topic_id(topic_id)
@@ -132,11 +137,12 @@ class PartitionFolder:
 
     def write_epochs(self, entries: Sequence[EpochEntry], sync: bool) -> None:
         """Write leader-epoch-checkpoint."""
-        self._write_lines(_EPOCHS, (f"{epoch} {offset}" for epoch, offset in entries), sync)
+        lines = (f"{epoch} {offset}" for epoch, offset in entries)
+        write_checkpoint(self.path / _EPOCHS, lines, sync)
 
     def read_epochs(self) -> list[EpochEntry] | None:
         """What leader-epoch-checkpoint says; None: it is missing or damaged."""
-        lines = self._read_lines(_EPOCHS)
+        lines = read_checkpoint(self.path / _EPOCHS)
         if lines is None:
             return None
         try:
@@ -145,50 +151,24 @@ class PartitionFolder:
             return None
 
     def write_offsets(self, start_offset: int, recovery_point: int, sync: bool) -> None:
-        """Write where the log starts, and up to where its files were fsynced (C1.3)."""
+        """Write where the log starts, and up to which segment its files were fsynced (C1.3)."""
         lines = (f"{_START} {start_offset}", f"{_RECOVERY} {recovery_point}")
-        self._write_lines(_OFFSETS, lines, sync)
+        write_checkpoint(self.path / _OFFSETS, lines, sync)
 
     def read_offsets(self) -> tuple[int, int]:
         """(log start offset or -1, recovery point)."""
         try:
-            fields = dict(line.split() for line in self._read_lines(_OFFSETS) or ())
+            fields = dict(line.split() for line in read_checkpoint(self.path / _OFFSETS) or ())
             return int(fields.get(_START, "-1")), int(fields.get(_RECOVERY, "0"))
         except ValueError:
             return -1, 0
 
-    def _write_lines(self, name: str, lines: Iterable[str], sync: bool) -> None:
-        entries = list(lines)
-        text = "".join(f"{line}\n" for line in ("0", str(len(entries)), *entries))
-        replace_file(self.path / name, text.encode(), sync)
-
-    def _read_lines(self, name: str) -> list[str] | None:
-        """Entries of a checkpoint (C1.4); None: there is none, or it is not whole."""
-        try:
-            version, count, *entries = (self.path / name).read_text().splitlines()
-        except (FileNotFoundError, ValueError):
-            return None
-        return entries if version == "0" and count == str(len(entries)) else None
-
-    def mark_clean(self, end_offset: int) -> None:
-        """Say that the files are whole up to `end_offset` (C8.2)."""
-        replace_file(self.path / _CLEAN, f"{end_offset}\n".encode(), sync=True)
-
-    def clean_end(self) -> int | None:
-        """The offset that `mark_clean` was told; None: the log was not closed (C8.2)."""
-        try:
-            text = (self.path / _CLEAN).read_text()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.strip().isdigit() else None
-
-    def clear_clean(self) -> None:
-        """Before the first change: from here on a crash needs recovery."""
-        (self.path / _CLEAN).unlink(missing_ok=True)
-
-    def sync(self) -> None:
-        """Have the names survive a power cut."""
+    def sync(self, with_own: bool = True) -> None:
+        """Have the names in it survive a power cut, and its own."""
         sync_folder(self.path)
+        if self._is_new and with_own:
+            sync_folder(self.path.parent)
+            self._is_new = False
 
     def delete(self) -> None:
         """Remove the folder under another name first, so that it is gone at once (C1.1)."""

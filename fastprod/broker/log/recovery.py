@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fastprod.broker.log.file_segment import FileSegment
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.log_directory import CleanEnd
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import SnapshotError, decode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
@@ -19,7 +20,7 @@ class LoadedLog(NamedTuple):
         segments: oldest first.
         start_offset: first offset that can be read.
         end_offset: offset of the next record.
-        recovery_point: below it everything survived a power cut.
+        recovery_point: the segments below it survived a power cut, with their indexes.
         producers: as after the last batch.
         epochs: leader epochs.
         was_clean: it had been closed, and nothing was cut off.
@@ -34,25 +35,31 @@ class LoadedLog(NamedTuple):
     was_clean: bool
 
 
-def load(folder: PartitionFolder, config: LogConfig, now_ms: int) -> LoadedLog:
+def load(
+    folder: PartitionFolder, config: LogConfig, now_ms: int, clean_end: CleanEnd | None
+) -> LoadedLog:
     """Load the log of `folder`; what is not sound at its end is cut off.
+
+    It is taken as it is if it ends where it did when it was closed: `clean_end`.
 
     Raises:
         OSError: the files cannot be read or written.
     """
     folder.remove_leftovers()
-    clean_end = folder.clean_end()
     saved_start, recovery_point = folder.read_offsets()
     segments = [
         FileSegment(folder.path, offset, now_ms, config) for offset in folder.offsets_of(".log")
     ]
     start = max(saved_start, segments[0].base_offset if segments else 0)
     end = None
+    was_clean = False
     if clean_end is not None:
-        end = _load_all(segments, start)
-    was_clean = end is not None and end == clean_end
-    if not was_clean:
-        folder.clear_clean()
+        end = _load_all(segments, max(start, clean_end.start_offset))
+        was_clean = end == clean_end.end_offset
+    if clean_end is not None and was_clean:
+        start = max(start, clean_end.start_offset)
+        recovery_point = segments[-1].base_offset if segments else clean_end.end_offset
+    else:
         segments, end = _recover(folder, config, segments, start, recovery_point, now_ms)
     assert end is not None
     segments, start, end = _trim(folder, segments, start, end)
@@ -122,10 +129,10 @@ def _trim(
 
 
 def _load_epochs(folder: PartitionFolder, segments: list[FileSegment], end: int) -> LeaderEpochs:
-    """The checkpoint, and what the batches say where it is missing."""
+    """The checkpoint, and what the batches say where it is missing or too old."""
     saved = folder.read_epochs()
     epochs = LeaderEpochs(saved or ())
-    if saved is None:
+    if saved is None or (segments and segments[-1].last_epoch > epochs.latest):
         for segment in segments:
             for info, _ in segment.batches_from(0):
                 epochs.assign(info.partition_leader_epoch, info.base_offset)

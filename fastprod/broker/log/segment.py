@@ -85,15 +85,22 @@ class Segment(Protocol):
     def find_largest_timestamp(self, from_offset: int) -> tuple[int, int] | None:
         """First record from `from_offset` on with the largest timestamp."""
 
-    def flush(self) -> None:
+    @property
+    def is_synced(self) -> bool:
+        """Whether all of it would survive a power cut."""
+
+    def flush(self, complete: bool = False) -> None:
         """Have what was written survive a power cut.
+
+        Args:
+            complete: after `finish`: the indexes too.
 
         Raises:
             OSError: it does not.
         """
 
-    def finish(self, sync: bool = False) -> None:
-        """Complete the indexes, and with `sync` have them survive a power cut.
+    def finish(self) -> None:
+        """Complete the indexes.
 
         Raises:
             OSError: they cannot be written.

@@ -59,7 +59,6 @@ def test_no_leader_epoch_comes_again_after_a_restart(tmp_path: Path) -> None:
             assert found.leader_epoch == epoch
 
 
-@pytest.mark.xfail(strict=True, reason="cliff: eleven fsyncs a partition at the end")
 def test_the_end_syncs_each_file_once_and_one_checkpoint_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,8 @@ def test_work_that_cannot_open_a_file_can_be_done_again(
         log.close()
         again.close()
         if not refused:
-            assert count > 0
+            # A flush may have nothing to do.
+            assert count > 0 or work is Log.flush
             break
 
 
@@ -178,7 +179,6 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="low: the name of a new segment is not synced")
 def test_the_names_of_a_record_that_must_last_are_synced(
     tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,6 @@ def test_the_names_of_a_record_that_must_last_are_synced(
     log.close()
 
 
-@pytest.mark.xfail(strict=True, reason="low: the recovery point passes indexes that are not synced")
 @pytest.mark.parametrize("sync", ["batch", "interval", "never"])
 def test_the_recovery_point_passes_synced_files_only(
     tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch, sync: Any
@@ -227,7 +226,6 @@ def test_the_recovery_point_passes_synced_files_only(
     assert max(passed) >= 2
 
 
-@pytest.mark.xfail(strict=True, reason="low: the recovery point stays where it was without fsync")
 def test_a_crash_reads_no_segment_that_was_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[Path]
 ) -> None:

@@ -142,7 +142,7 @@ def test_what_could_not_be_synced_is_tried_again_without_another_append(
     log = world.log(tmp_path, retention_ms=-1)
     calls: list[str] = []
 
-    def flush(self: FileSegment) -> None:
+    def flush(self: FileSegment, complete: bool = False) -> None:
         calls.append(self._file.path.name)
         if len(calls) == 1:
             raise OSError(errno.EMFILE, "Too many open files")

@@ -47,8 +47,10 @@ def test_files_are_in_kafkas_format_and_grow_by_appends(path: Path) -> None:
     index.save()
     assert path.read_bytes() == pack(">II", 4, 100)
     index.append(50, 300)
+    assert not index.is_synced
     index.save()
-    index.save(sync=True)
+    index.sync()
+    assert index.is_synced
     assert path.read_bytes() == pack(">IIII", 4, 100, 10, 300)
     times = TimeIndex(path.with_name("times"), BASE)
     times.append(1 << 40, 44)

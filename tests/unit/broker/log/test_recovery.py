@@ -70,11 +70,11 @@ def must_hold(log: Log, batches: int) -> None:
 def test_a_log_that_was_closed_comes_back_as_it_was(tmp_path: Path) -> None:
     """C8.2, testCleanShutdownFile, testLogRecoversToCorrectOffset."""
     write(tmp_path).close()
-    assert (tmp_path / "t-0" / MARKER).read_text() == "60\n"
+    assert (tmp_path / MARKER).read_text() == "0\n1\nt-0 - 0 60\n"
     log = reopen(tmp_path)
     must_hold(log, 30)
-    assert not (tmp_path / "t-0" / MARKER).exists()
     log.close()
+    assert (tmp_path / MARKER).read_text() == "0\n1\nt-0 - 0 62\n"
     must_hold_after(reopen(tmp_path), 31)
 
 
@@ -140,8 +140,24 @@ def test_a_clean_restart_walks_no_further_than_from_the_last_entry_of_the_index(
 
 def test_a_marker_that_knows_another_end_is_not_believed(tmp_path: Path) -> None:
     write(tmp_path).close()
-    (tmp_path / "t-0" / MARKER).write_text("58\n")
+    for line in ("t-0 - 0 58", "t-0 - 0 62", "t-0 - 0", f"t-0 {uuid.uuid4()} 10 60"):
+        (tmp_path / MARKER).write_text(f"0\n1\n{line}\n")
+        assert contents(reopen(tmp_path)) == expected(30)
     must_hold(reopen(tmp_path), 30)
+
+
+def test_a_marker_does_not_stand_for_other_records_up_to_the_same_end(tmp_path: Path) -> None:
+    """C8.2: neither after a truncation nor after a loss."""
+    write(tmp_path).close()
+    log = reopen(tmp_path)
+    log.truncate_to(40)
+    assert (tmp_path / MARKER).read_text() == "0\n0\n"
+    log.append(batch(20), 3)
+    assert log.log_end_offset == 60
+    log.close()
+    os.truncate(tail(tmp_path), tail(tmp_path).stat().st_size - 1)
+    assert reopen(tmp_path).log_end_offset < 60
+    assert (tmp_path / MARKER).read_text() == "0\n0\n"
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -300,7 +316,7 @@ def test_a_missing_segment_ends_the_log(tmp_path: Path) -> None:
 
 def test_segments_below_the_recovery_point_are_not_walked(tmp_path: Path) -> None:
     """C8.3, testRecoverOnlyLastSegment: what was fsynced is taken as it is."""
-    write(tmp_path, sync="batch")
+    write(tmp_path, sync="batch").flush()
     logs = files(tmp_path, ".log")
     flip(70)(logs[0])
     flip(last_batches(logs[-1])[1] + 70)(logs[-1])
@@ -370,7 +386,9 @@ def test_after_a_clean_end_one_batch_is_known_again(tmp_path: Path) -> None:
     assert caught.value.error_code == 45
 
 
-@pytest.mark.parametrize("text", [None, "", "0\n3\n0 0\n", "0\n1\nx y\n", "1\n1\n0 0\n"])
+@pytest.mark.parametrize(
+    "text", [None, "", "0\n2\n0 0\n1 20\n", "0\n3\n0 0\n", "0\n1\nx y\n", "1\n1\n0 0\n"]
+)
 def test_epochs_are_read_from_the_batches_when_their_file_is_bad(
     tmp_path: Path, text: str | None
 ) -> None:
@@ -455,7 +473,7 @@ def test_files_are_fsynced_as_often_as_was_asked(
     for _ in range(5):
         clock.advance(50)
         log.append(batch(), 0)
-    assert [path[-4:] for path in synced_paths] == [".log"] * synced
+    assert [path[-4:] for path in synced_paths if path.endswith(".log")] == [".log"] * synced
     del synced_paths[:]
     log.flush()
     log.close()
