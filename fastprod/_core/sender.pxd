@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from fastprod._core.accumulator cimport Accumulator
-from fastprod._core.io_thread cimport IoThread
+from fastprod._core.io_thread cimport IoThread, Node
 from fastprod._core.status cimport FpStatus
 
 cdef FpStatus io_init(
@@ -14,6 +14,8 @@ cdef void io_abandon(IoThread* io) noexcept nogil
 
 # Start the thread (all signals blocked, no Python thread state). 0, or an errno.
 cdef int sender_start(IoThread* io) noexcept nogil
+# A node's part of a turn: send what is ready, as far as it takes requests.
+cdef void serve_node(IoThread* io, Node* node) noexcept nogil
 # Before the I/O thread sleeps: from here on a kick wakes it. Returns how long it may sleep, in ns;
 # 0 if there was a kick since it counted `kicks`.
 cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil

@@ -169,7 +169,7 @@ cdef void _stamp_ready(IoThread* io, Node* node) noexcept nogil:
         node.last_ready_ns = io.now_ns
 
 
-cdef void _serve_node(IoThread* io, Node* node) noexcept nogil:
+cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
     """Ready and drain for one node, as many requests as it takes (F.2)."""
     cdef int64_t failed
     if node.active_count == 0:
@@ -326,7 +326,7 @@ cdef bint _turn(IoThread* io) noexcept nogil:
     update_load(io)
     for slot in range(io.node_count):
         if io.nodes[slot] != NULL:
-            _serve_node(io, io.nodes[slot])
+            serve_node(io, io.nodes[slot])
             if io.nodes[slot].channel != NULL:
                 node_count_bytes(io.nodes[slot])
     _serve_limbo(io)

@@ -60,6 +60,10 @@ class SenderDoor:
         """Carry out the commands given to the engine."""
     def connect(self, slot: int, produce_version: int = 12) -> None:
         """Pretend that the node in `slot` is connected and ready."""
+    def connect_socket(self, slot: int, fd: int) -> None:
+        """The node in `slot` is at the other end of a socket, which is the engine's from now on."""
+    def serve(self, slot: int) -> int:
+        """A node's part of one turn; returns how many requests it got."""
     def ready(self, slot: int) -> tuple[bool, float | None]:
         """Tell whether the node is to get a request now, and in how many ms it may be."""
     def drain(self, slot: int) -> int | None:

@@ -34,7 +34,8 @@ from fastprod._core.ready_list cimport (
     look_at_touched, node_is_ready, take_announced, touch, touch_overdue,
 )
 from fastprod._core.record_batch cimport ProducerBatch, Record
-from fastprod._core.sender cimport sender_park
+from fastprod._core.sender cimport sender_park, serve_node
+from fastprod._core.selector cimport selector_register
 from fastprod._core.status cimport FP_BLOCKED, FP_EXHAUSTED, FP_OK, FpStatus, check
 from fastprod._core.sync cimport fp_now_ns
 from fastprod._core.timer_heap cimport timer_next_ns
@@ -140,6 +141,22 @@ cdef class SenderDoor:
         cdef Node* node = node_in_slot(&self.engine.io, slot)
         node.state = 3
         node.produce_version = produce_version
+
+    def connect_socket(self, int slot, int fd):
+        """The node in `slot` is at the other end of a socket, which is ours from now on."""
+        cdef Node* node = node_in_slot(&self.engine.io, slot)
+        cdef int err = 0
+        node.channel = selector_register(&self.engine.io.selector, fd, node, &err)
+        if node.channel == NULL:
+            raise OSError(err, "the socket was not taken")
+        self.connect(slot)
+
+    def serve(self, int slot):
+        """A node's part of one turn; returns how many requests it got."""
+        before = self.engine.io.counters.produce_requests
+        self._turn()
+        serve_node(&self.engine.io, node_in_slot(&self.engine.io, slot))
+        return self.engine.io.counters.produce_requests - before
 
     cdef int _turn(self) except -1:
         """What the I/O thread does before it serves the nodes, but for expiry."""

@@ -74,6 +74,23 @@ def test_adaptive_linger_waits_only_while_something_is_in_flight() -> None:
     assert sender.values(sender.drain()) == [b"second", b"third"]
 
 
+@pytest.mark.xfail(
+    strict=True, reason="D5: with acks=0 nothing is ever in flight, and all go alone"
+)
+def test_with_acks_0_a_request_counts_as_in_flight_for_a_millisecond() -> None:
+    """D.5.2 as DESIGN.md has it: the first record leaves at once, those behind it gather."""
+    sender = Steps(acks=0, enable_idempotence=False, linger_ms=None)
+    sender.send(b"first")
+    now_ms = sender.door.now_ms
+    sender.door.sent_without_answer(sender.drain())
+    sender.door.stamp(0, now_ms, now_ms)
+    sender.send(b"second")
+    assert sender.door.ready(0) == (False, 1)
+    sender.send(b"third")
+    sender.pass_time(1)
+    assert sender.values(sender.drain()) == [b"second", b"third"]
+
+
 @pytest.mark.parametrize("pressure", ["flush", "memory", "closed", "somebody waits"])
 def test_linger_is_off_when_somebody_is_held_up_by_it(pressure: str) -> None:
     """L 49 testFlush, D.3.8, D.5.2: with a linger of int max; and a future that somebody waits

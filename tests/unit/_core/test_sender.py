@@ -6,6 +6,7 @@ Numbers 83 to 86 and 118 of contract list L (SenderTest).
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -94,6 +95,25 @@ def test_what_comes_while_the_io_thread_looks_for_work_keeps_it_awake(kick_count
     assert sender.door.sleep_ms(0) > 0
     assert sender.door.sleep_ms(kick_count) == 0
     assert sender.door.sleep_ms(0) > 0
+
+
+MANY = 50
+
+
+@pytest.mark.xfail(strict=True, reason="D5: a node that takes all it is offered keeps the turn")
+def test_a_turn_has_an_end_whatever_a_node_takes() -> None:
+    """F.2: with acks=0 nothing is waited for: what senders add meanwhile could go on for ever."""
+    sender = Steps(acks=0, enable_idempotence=False, batch_size=100)
+    near, far = socket.socketpair()
+    with far:
+        sender.door.connect_socket(0, near.detach())
+        futures = [sender.send(b"x" * 60) for _ in range(MANY)]
+        turns = []
+        while sender.queue():
+            turns.append(sender.door.serve(0))
+        assert sum(turns) == MANY
+        assert max(turns) <= MANY // 4
+        assert all(outcome(each) is not None for each in futures)
 
 
 def test_a_batch_is_incomplete_until_its_end() -> None:
