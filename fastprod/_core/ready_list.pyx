@@ -13,6 +13,10 @@ from fastprod._core.sync cimport (
 from fastprod._core.timer_heap cimport (
     NEVER, Timer, timer_clear, timer_pop_due, timer_set,
 )
+cdef enum:
+    # With acks=0 nothing tells that a request has arrived: for so long it counts as in flight.
+    UNANSWERED_NS = 1000000
+
 
 cdef void wake_by(IoThread* io, int64_t due_ns) noexcept nogil:
     if due_ns < io.wake_ns:
@@ -231,6 +235,20 @@ cdef bint _is_pressed(IoThread* io) noexcept nogil:
     )
 
 
+cdef bint _is_quiet(IoThread* io, Node* node) noexcept nogil:
+    """Adaptive linger: nothing is in flight to it, so that there is nothing to wait for."""
+    cdef int64_t over_ns
+    if node.flights.produce_count > 0:
+        return False
+    if io.header.acks != 0:
+        return True
+    over_ns = node.last_drain_ns + UNANSWERED_NS
+    if io.now_ns < over_ns:
+        wake_by(io, over_ns)
+        return False
+    return True
+
+
 cdef bint _lacks_producer_id(IoThread* io) noexcept nogil:
     if not io.idempotent or io.producer_id >= 0:
         return False
@@ -247,7 +265,7 @@ cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil:
         return True
     if node.lingering.first == NULL:
         return False
-    return _is_pressed(io) or (io.adaptive and node.flights.produce_count == 0)
+    return _is_pressed(io) or (io.adaptive and _is_quiet(io, node))
 
 
 cdef bint node_has_queued(Node* node) noexcept nogil:

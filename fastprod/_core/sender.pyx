@@ -54,6 +54,7 @@ cdef enum:
     UNSUPPORTED_VERSION = 35
     LONGEST_SLEEP_NS = 60000000000
     NO_MEMORY_PAUSE_NS = 10000000
+    MOST_REQUESTS = 8       # to one node in one turn: with acks=0 no answer is waited for
 
 
 cdef FpStatus io_init(
@@ -170,8 +171,9 @@ cdef void _stamp_ready(IoThread* io, Node* node) noexcept nogil:
 
 
 cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
-    """Ready and drain for one node, as many requests as it takes (F.2)."""
+    """Ready and drain for one node, as many requests as it takes, and a turn has (F.2)."""
     cdef int64_t failed
+    cdef int _i
     if node.active_count == 0:
         return
     if node.state != NODE_READY:
@@ -185,7 +187,7 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
         wake_by(io, node.throttled_until_ns)
         _stamp_ready(io, node)
         return
-    while True:
+    for _i in range(MOST_REQUESTS):
         if not _can_take(io, node):
             _stamp_ready(io, node)
             return
@@ -199,6 +201,8 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
                 wake_by(io, io.now_ns + NO_MEMORY_PAUSE_NS)
             return      # else a batch could not be sealed, and the next one has its turn
         look_at_touched(io)
+        io.now_ns = fp_now_ns()
+    wake_by(io, io.now_ns)      # commands, answers and the other nodes have theirs first
 
 
 cdef void _ask_for_topics(IoThread* io, PartitionList* parts) noexcept nogil:

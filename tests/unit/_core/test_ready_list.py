@@ -74,9 +74,6 @@ def test_adaptive_linger_waits_only_while_something_is_in_flight() -> None:
     assert sender.values(sender.drain()) == [b"second", b"third"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="D5: with acks=0 nothing is ever in flight, and all go alone"
-)
 def test_with_acks_0_a_request_counts_as_in_flight_for_a_millisecond() -> None:
     """D.5.2 as DESIGN.md has it: the first record leaves at once, those behind it gather."""
     sender = Steps(acks=0, enable_idempotence=False, linger_ms=None)
