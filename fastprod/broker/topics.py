@@ -24,6 +24,8 @@ MAX_PARTITION_COUNT = 100_000
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Reserved names (E1): nobody creates or writes them."""
 
+# Topics that are written down together.
+_GROUP_COUNT = 64
 _MIN_ISR = "min.insync.replicas"
 _MAX_NAME_LENGTH = 249
 _MOST_MESSAGE_LENGTH = 1000
@@ -65,6 +67,16 @@ class SavedTopic(NamedTuple):
     id: bytes
     config: dict[str, str]
     partitions: list[SavedPartition]
+
+
+class NewTopic(NamedTuple):
+    """A topic that is to be made; see `Topics.check_new`."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str | None] = {}
+    assignment: Mapping[int, Sequence[int]] = {}
 
 
 class Topic:
@@ -152,6 +164,8 @@ class Topics:
         self._now_ns = now_ns
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        # Those of all topics, and of those that are being made.
+        self._reserved: set[str] = set()
         # Names with a dot or an underscore, by what both look like in the names of metrics.
         self._by_folded: dict[str, list[str]] = {}
         self._partition_count = 0
@@ -213,7 +227,7 @@ class Topics:
             reason = f"{name} is the name of an internal topic"
         if reason is not None:
             raise TopicError(codes.INVALID_TOPIC_EXCEPTION, reason)
-        if name in self._by_name:
+        if name in self._reserved:
             raise TopicError(codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         colliding = self._by_folded.get(_folded(name))
         if colliding:
@@ -251,26 +265,67 @@ class Topics:
             TopicError: as `check_new`, or the broker was stopped meanwhile.
             OSError: a log's folder cannot be made, or the topic not be written down.
         """
-        with self._lock:
-            made, replicas = self.check_new(
-                name, partition_count, replication_factor, config, assignment
-            )
-            self._refuse_too_many(len(replicas))
-            topic = Topic(name, os.urandom(16), made, self._now_ns())
-            try:
-                for nodes in replicas:
-                    self._add_partition(topic, SavedPartition(nodes, 0))
-                    self._refuse_if_closed()
-                # First: nobody may write to a topic that a crash would forget.
-                self._write_down([topic])
-            except BaseException:
+        plan = NewTopic(name, partition_count, replication_factor, config or {}, assignment or {})
+        (made,) = self.create_many([plan])
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def create_many(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
+        """Make topics, each for itself; they can be used when this returns.
+
+        Returns:
+            Of each plan the topic, or what `create` raises.
+        """
+        made: list[Topic | Exception] = []
+        for start in range(0, len(plans), _GROUP_COUNT):
+            with self._lock:
+                made += self._create_group(plans[start : start + _GROUP_COUNT])
+        return made
+
+    def _create_group(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
+        """Make topics that are written down together: that takes as long as for one."""
+        results: list[Topic | Exception] = []
+        reserved: list[Topic] = []
+        try:
+            for plan in plans:
+                try:
+                    reserved.append(self._prepare(plan))
+                    results.append(reserved[-1])
+                except Exception as error:
+                    results.append(error)
+            # First: nobody may write to a topic that a crash would forget.
+            failed = self._write_each_down(reserved)
+        except BaseException:
+            for topic in reserved:
                 self._undo(topic)
-                raise
-            self._install(topic)
-            return topic
+            raise
+        for at, made in enumerate(results):
+            if isinstance(made, Topic) and made.id in failed:
+                self._undo(made)
+                results[at] = failed[made.id]
+            elif isinstance(made, Topic):
+                self._publish(made)
+        return results
+
+    def _prepare(self, plan: NewTopic) -> Topic:
+        """Open the logs of a topic and reserve its name; nobody can find it yet."""
+        config, replicas = self.check_new(*plan)
+        self._refuse_too_many(len(replicas))
+        topic = Topic(plan.name, os.urandom(16), config, self._now_ns())
+        self._reserve(topic)
+        try:
+            for nodes in replicas:
+                self._add_partition(topic, SavedPartition(nodes, 0))
+                self._refuse_if_closed()
+        except BaseException:
+            self._undo(topic)
+            raise
+        return topic
 
     def _undo(self, topic: Topic) -> None:
         """Let go of what was made of a topic; a stop does not wait for its folders to go."""
+        self._release(topic)
         for partition in topic.partitions:
             try:
                 if self._is_closed:
@@ -279,6 +334,19 @@ class Topics:
                     partition.delete()
             except LogError as error:
                 _log.warning("%s is in the way: %s", partition, error)
+
+    def _write_each_down(self, topics: Sequence[Topic]) -> dict[bytes, OSError]:
+        """Write topics down, together if that can be; returns what went wrong, by their ids."""
+        try:
+            self._write_down(topics)
+        except OSError as error:
+            if len(topics) == 1:
+                return {topics[0].id: error}
+            failed: dict[bytes, OSError] = {}
+            for topic in topics:
+                failed |= self._write_each_down([topic])
+            return failed
+        return {}
 
     def restore(self, saved: SavedTopic) -> Topic:
         """Take up a topic of an earlier run, with its logs; each leader epoch grows (C8.6)."""
@@ -290,7 +358,8 @@ class Topics:
                 partition = self._add_partition(topic, SavedPartition(replicas, 0))
                 # A crash may have come between a move of the leader and its writing down.
                 partition.leader_epoch = max(each.leader_epoch, partition.log.latest_epoch) + 1
-            self._install(topic)
+            self._reserve(topic)
+            self._publish(topic)
             return topic
 
     def save(self, names: Iterable[str]) -> None:
@@ -320,8 +389,7 @@ class Topics:
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]
-            self._forget_folded(name)
-            self._partition_count -= len(topic.partitions)
+            self._release(topic)
             for partition in topic.partitions:
                 try:
                     partition.delete()
@@ -346,19 +414,26 @@ class Topics:
         if self._is_closed:
             raise TopicError(codes.BROKER_NOT_AVAILABLE, "this broker is stopped")
 
-    def _install(self, topic: Topic) -> None:
-        self._by_name[topic.name] = topic
-        self._by_id[topic.id] = topic
+    def _reserve(self, topic: Topic) -> None:
+        """Have no other topic get its name."""
+        self._reserved.add(topic.name)
         if not _COLLIDING.isdisjoint(topic.name):
             self._by_folded.setdefault(_folded(topic.name), []).append(topic.name)
-        self._partition_count += len(topic.partitions)
 
-    def _forget_folded(self, name: str) -> None:
-        names = self._by_folded.get(_folded(name), [])
-        if name in names:
-            names.remove(name)
+    def _publish(self, topic: Topic) -> None:
+        """Let everybody find it."""
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _release(self, topic: Topic) -> None:
+        """Its name may be another's."""
+        self._reserved.discard(topic.name)
+        self._partition_count -= len(topic.partitions)
+        names = self._by_folded.get(_folded(topic.name), [])
+        if topic.name in names:
+            names.remove(topic.name)
             if not names:
-                del self._by_folded[_folded(name)]
+                del self._by_folded[_folded(topic.name)]
 
     def _refuse_too_many(self, added_count: int) -> None:
         most = self._config.max_partitions
@@ -381,6 +456,7 @@ class Topics:
         )
         partition.min_isr = topic.config.number(_MIN_ISR)
         topic.partitions.append(partition)
+        self._partition_count += 1
         return partition
 
     def _spread(self, count: int, factor: int) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fastprod.broker import codes
 from fastprod.broker.apis.call import Call, change_topics
@@ -25,7 +25,7 @@ from fastprod.broker.messages.metadata import (
 )
 from fastprod.broker.partition import NO_NODE, Partition
 from fastprod.broker.side_track import SideTrack
-from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, Topic, invalid_name_reason
+from fastprod.broker.topics import INTERNAL_TOPICS, ZERO_ID, NewTopic, Topic, invalid_name_reason
 
 _NS_PER_MS = 1_000_000
 _BROKERS_ENDPOINT = 1
@@ -92,14 +92,16 @@ class MetadataApi:
         # Each once, as in Kafka: else a small request had a huge answer.
         asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
         create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
-        withheld = call.request.withheld
-        new = {each.name for each in asked if self._is_new(each)} - withheld if create else set()
+        new = [each.name or "" for each in asked if create and self._is_new(each)]
+        plans = [NewTopic(name) for name in dict.fromkeys(new) if name not in call.request.withheld]
 
         def answer() -> None:
-            self._answer(call, [self._find(each, each.name in new) for each in asked])
+            made = zip(plans, self._cluster.topics.create_many(plans), strict=True)
+            failed = {plan.name: each for plan, each in made if isinstance(each, Exception)}
+            self._answer(call, [self._find(each, failed) for each in asked])
 
-        if new:
-            change_topics(self._track, call, len(new) * self._config.num_partitions, answer)
+        if plans:
+            change_topics(self._track, call, len(plans) * self._config.num_partitions, answer)
         else:
             answer()
 
@@ -138,7 +140,9 @@ class MetadataApi:
             topics=topics,
         )
 
-    def _find(self, asked: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+    def _find(
+        self, asked: MetadataRequestTopic, failed: Mapping[str, Exception]
+    ) -> MetadataResponseTopic:
         topics = self._cluster.topics
         if asked.name is None:
             topic = topics.by_id(asked.topic_id)
@@ -148,14 +152,8 @@ class MetadataApi:
                 )
             return self._describe(topic)
         topic = topics.get(asked.name)
-        if topic is None and create:
-            try:
-                topic = topics.create(asked.name)
-            except Exception as error:
-                # Another request made it between the look and the creation.
-                topic = topics.get(asked.name)
-                if topic is None:
-                    return _nothing(asked.name, item_error(error).code)
+        if topic is None and asked.name in failed:
+            return _nothing(asked.name, item_error(failed[asked.name]).code)
         if topic is None:
             unusable = invalid_name_reason(asked.name) or asked.name in INTERNAL_TOPICS
             return _nothing(

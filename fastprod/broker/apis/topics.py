@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastprod.broker import codes
 from fastprod.broker.apis.call import Call, change_topics
 from fastprod.broker.cluster import Cluster
@@ -24,7 +26,7 @@ from fastprod.broker.purgatory import DelayedOperationPurgatory
 from fastprod.broker.schema import SharedList
 from fastprod.broker.side_track import SideTrack
 from fastprod.broker.topic_config import TopicConfig
-from fastprod.broker.topics import ZERO_ID, Topic, TopicError
+from fastprod.broker.topics import ZERO_ID, NewTopic, Topic, TopicError
 
 _FIRST_DELETE_BY_ID_VERSION = 6
 _MOST_TOPICS = 10_000
@@ -74,45 +76,86 @@ class CreateTopicsApi:
                 codes.POLICY_VIOLATION,
                 f"{len(by_name):,} topics in one request, over {_MOST_TOPICS:,}",
             )
-        results = []
-        told: dict[TopicConfig, SharedList] = {}
+        plans: dict[str, NewTopic] = {}
+        failed: dict[str, Exception] = {}
         for name, asked in by_name.items():
             try:
                 if refused is not None:
                     raise refused
-                if len(asked) > 1:
-                    raise TopicError(
-                        codes.INVALID_REQUEST,
-                        f"topic {name!r} stands {len(asked)} times in the request",
-                    )
-                results.append(self._create(asked[0], call.message.validate_only, told))
-            except Exception as error:
-                results.append(_not_created(name, *item_error(error)))
-        call.answer(CreateTopicsResponse(topics=results))
+                plans[name] = _planned(asked)
+            except TopicError as error:
+                failed[name] = error
+        make = self._check if call.message.validate_only else self._make
+        made = make(list(plans.values()), failed)
+        call.answer(
+            CreateTopicsResponse(
+                topics=[
+                    _not_created(name, *item_error(failed[name])) if name in failed else made[name]
+                    for name in by_name
+                ]
+            )
+        )
 
     def refuse(self, call: Call[CreateTopicsRequest], code: int, text: str | None) -> None:
         """Answer every topic with `code`."""
         names = dict.fromkeys(topic.name for topic in call.message.topics)
         call.answer(CreateTopicsResponse(topics=[_not_created(name, code, text) for name in names]))
 
-    def _create(
-        self, asked: CreatableTopic, validate_only: bool, told: dict[TopicConfig, SharedList]
-    ) -> CreatableTopicResult:
-        topics = self._cluster.topics
-        config = {each.name: each.value for each in asked.configs}
-        assignment = {each.partition_index: each.broker_ids for each in asked.assignments}
-        if len(assignment) != len(asked.assignments):
-            raise TopicError(
-                codes.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned more than once"
-            )
-        plan = (asked.name, asked.num_partitions, asked.replication_factor, config, assignment)
-        if validate_only:
-            checked, replicas = topics.check_new(*plan)
-            configs = _told(checked, told)
-            return _created(asked.name, ZERO_ID, configs, len(replicas), len(replicas[0]))
-        made = topics.create(*plan)
-        first, configs = made.partitions[0], _told(made.config, told)
-        return _created(made.name, made.id, configs, len(made.partitions), len(first.replicas))
+    def _make(
+        self, plans: Sequence[NewTopic], failed: dict[str, Exception]
+    ) -> dict[str, CreatableTopicResult]:
+        """Make what is planned; what goes wrong is added to `failed`."""
+        told: dict[TopicConfig, SharedList] = {}
+        results = {}
+        for plan, made in zip(plans, self._cluster.topics.create_many(plans), strict=True):
+            if isinstance(made, Exception):
+                failed[plan.name] = made
+                continue
+            count, factor = len(made.partitions), len(made.partitions[0].replicas)
+            configs = _told(made.config, told)
+            results[made.name] = _created(made.name, made.id, configs, count, factor)
+        return results
+
+    def _check(
+        self, plans: Sequence[NewTopic], failed: dict[str, Exception]
+    ) -> dict[str, CreatableTopicResult]:
+        """Say what would be made; what would go wrong is added to `failed`."""
+        told: dict[TopicConfig, SharedList] = {}
+        results = {}
+        for plan in plans:
+            try:
+                config, replicas = self._cluster.topics.check_new(*plan)
+            except Exception as error:
+                failed[plan.name] = error
+                continue
+            count, factor = len(replicas), len(replicas[0])
+            configs = _told(config, told)
+            results[plan.name] = _created(plan.name, ZERO_ID, configs, count, factor)
+        return results
+
+
+def _planned(asked: Sequence[CreatableTopic]) -> NewTopic:
+    """The topic that is asked for.
+
+    Raises:
+        TopicError: it stands in the request more than once, or a partition does.
+    """
+    first = asked[0]
+    if len(asked) > 1:
+        raise TopicError(
+            codes.INVALID_REQUEST,
+            f"topic {first.name!r} stands {len(asked)} times in the request",
+        )
+    assignment = {each.partition_index: each.broker_ids for each in first.assignments}
+    if len(assignment) != len(first.assignments):
+        raise TopicError(codes.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned more than once")
+    return NewTopic(
+        first.name,
+        first.num_partitions,
+        first.replication_factor,
+        {each.name: each.value for each in first.configs},
+        assignment,
+    )
 
 
 def _told(config: TopicConfig, told: dict[TopicConfig, SharedList]) -> SharedList:

@@ -15,7 +15,9 @@ from fastprod.broker.log.log import Log
 from fastprod.broker.topic_config import TopicConfig
 from fastprod.broker.topics import (
     MAX_PARTITION_COUNT,
+    NewTopic,
     SavedTopic,
+    Topic,
     TopicError,
     Topics,
     invalid_name_reason,
@@ -29,6 +31,7 @@ class World:
         self.saved: list[SavedTopic] = []
         self.disk_is_full = False
         self.written_count = 0
+        self.write_count = 0
         self.open_count = 0
         self.on_open: Callable[[int], None] = lambda count: None
         self.clock = FakeClock()
@@ -48,6 +51,7 @@ class World:
             each for each in self.saved if each.id not in {*deleted, *(new.id for new in changed)}
         ]
         self.saved = sorted([*stay, *changed])
+        self.write_count += 1
         self.written_count += len(changed) + len(deleted)
 
 
@@ -219,6 +223,24 @@ def test_only_what_has_changed_is_written_down() -> None:
         world.topics.create(f"t{number}")
     world.topics.delete("t7")
     assert world.written_count == 51
+
+
+def test_topics_that_are_made_together_are_written_down_together() -> None:
+    """On a disk that is what takes the time. Each has an outcome of its own."""
+    world = World()
+    plans = [NewTopic(name) for name in ("a", "b.c", "b_c", "a", "d e")]
+    found = world.topics.create_many([*plans, *(NewTopic(f"t{n}") for n in range(200))])
+    refused = [each.code for each in found if isinstance(each, TopicError)]
+    assert refused == [17, codes.TOPIC_ALREADY_EXISTS, 17]
+    assert [each.name for each in found[:2] if isinstance(each, Topic)] == ["a", "b.c"]
+    assert len(world.topics.all()) == len(world.saved) == 202
+    assert world.write_count == 4
+    # What could not be made has left no name behind.
+    world.disk_is_full = True
+    (failed,) = world.topics.create_many([NewTopic("x.y", 3)])
+    assert isinstance(failed, OSError)
+    world.disk_is_full = False
+    assert world.topics.create("x_y", 3).name == "x_y"
 
 
 def test_what_cannot_be_written_down_does_not_happen() -> None:
