@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import re
 from pathlib import Path
+from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from fastprod.spark.column_mapping import ColumnMapping
+from fastprod.spark.file_splits import split_file
 from fastprod.spark.input_files import InputError
 from fastprod.spark.load_request import LoadRequest, load_plan
+from fastprod.spark.manifest import Manifest
 
 
 @pytest.fixture
@@ -78,3 +85,122 @@ def test_tabs_are_told_by_names(tmp_path: Path) -> None:
     plan = load_plan(LoadRequest((str(tmp_path),), "t", {}))
     assert plan.is_tabbed
     assert plan.engine == "direct"
+
+
+def found(request: LoadRequest) -> list[dict[str, Any]]:
+    """All records, as the direct engine reads them."""
+    plan = load_plan(dataclasses.replace(request, engine="direct"))
+    assert plan.reader is not None
+    return [
+        row
+        for file in plan.files
+        for split in split_file(file, plan.kind, by_lines=plan.by_lines)
+        for batch in plan.reader.batches(split)
+        for row in batch.to_pylist()
+    ]
+
+
+NOTHING = {
+    "a.csv": b"",
+    "a.csv.gz": gzip.compress(b"k,v\n"),
+    "b.csv.gz": gzip.compress(b""),
+    "header.csv": b"k,v\n",
+    "white.csv": b"\n \n",
+    "a.json": b"",
+    "a.json.gz": gzip.compress(b""),
+    "white.json": b"\n\n",
+    "a.txt.gz": gzip.compress(b""),
+}
+
+
+@pytest.mark.xfail(strict=True, reason="S3: inputs without rows are failures", raises=InputError)
+@pytest.mark.parametrize("multiline", ["false", "true"])
+def test_inputs_without_rows_have_no_records(tmp_path: Path, multiline: str) -> None:
+    for name, data in NOTHING.items():
+        (tmp_path / name).write_bytes(data)
+        options = {"multiLine": multiline} if "csv" in name else {}
+        mapping = ColumnMapping() if "txt" in name else ColumnMapping(value="v")
+        request = LoadRequest((str(tmp_path / name),), "t", {}, None, mapping, options)
+        assert found(request) == [], name
+    csv = LoadRequest((str(tmp_path / "*.csv*"),), "t", {}, None, ColumnMapping("v"))
+    assert found(csv) == []
+    (tmp_path / "z.csv").write_text("k,v\n1,x\n")
+    assert found(csv) == [{"value": b"x"}]
+
+
+@pytest.mark.xfail(strict=True, reason="S4: the first MiB of the first file decides")
+@pytest.mark.parametrize("later", ['{"key": "k", "v": "y"}', '{"\\u006bey": "k", "v": "y"}'])
+@pytest.mark.parametrize("name", ["a.json", "b.json"])
+@pytest.mark.parametrize("first", ['{"v": "x"}', '{"v": "x", "key": null}'])
+def test_a_key_that_comes_late_is_a_key(tmp_path: Path, first: str, name: str, later: str) -> None:
+    (tmp_path / "a.json").write_text(f"{first}\n" * 100_000)
+    with (tmp_path / name).open("a") as file:
+        file.write(f"{later}\n")
+    rows = found(LoadRequest((str(tmp_path),), "t", {}, None, ColumnMapping("v")))
+    assert rows[0] == {"value": "x", "key": None}
+    assert rows[-1] == {"value": "y", "key": "k"}
+
+
+@pytest.mark.xfail(strict=True, reason="S4: the first MiB of the first file decides")
+def test_other_columns_that_come_late_are_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": "x"}\n' * 100_000 + '{"a": "y", "b": 1}\n')
+    request = LoadRequest((str(path),), "t", {})
+    with pytest.raises(InputError, match=r"which column is the value\? There are a, b"):
+        found(request)
+    header = ColumnMapping("a", header_columns=(("H", "b"),))
+    assert found(dataclasses.replace(request, mapping=header))[-1] == {
+        "value": "y",
+        "header.0": "1",
+    }
+    path.write_text('{"a": 1}\n' * 100_000 + '{"value": "y"}\n')
+    assert [row["value"] for row in found(request)[-2:]] == [None, "y"]
+
+
+@pytest.mark.xfail(strict=True, reason="S4: a column of nulls is not a type", raises=InputError)
+def test_a_column_that_is_always_null_is_null(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"value": null}\n')
+    assert found(LoadRequest((str(tmp_path),), "t", {})) == [{"value": None}]
+
+
+@pytest.mark.xfail(strict=True, reason="S10: only the first file's columns are looked at")
+def test_a_later_file_whose_times_only_spark_understands_makes_all_sparks(tmp_path: Path) -> None:
+    for name, zone in (("a.parquet", "UTC"), ("b.parquet", None)):
+        times = pyarrow.array([5], pyarrow.timestamp("us", zone))
+        pyarrow.parquet.write_table(pyarrow.table({"v": ["a"], "t": times}), tmp_path / name)
+    request = LoadRequest((str(tmp_path),), "t", {}, mapping=ColumnMapping("v", timestamp="t"))
+    assert load_plan(request).engine == "spark"
+    with pytest.raises(InputError, match=r"b\.parquet: .*no time zone"):
+        load_plan(dataclasses.replace(request, engine="direct"))
+
+
+@pytest.mark.xfail(strict=True, reason="S12: packed bytes are sent as they are")
+@pytest.mark.parametrize("name", ["a.deflate", "a.txt.snappy", "a.xz", "a.ZIP"])
+def test_what_is_packed_and_not_unpacked_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x\n")
+    request = LoadRequest((str(tmp_path / name),), "t", {}, "text")
+    with pytest.raises(InputError, match=re.escape(name)):
+        load_plan(dataclasses.replace(request, engine="direct"))
+    if name.endswith(("deflate", "snappy")):
+        assert load_plan(request).engine == "spark"
+    else:
+        with pytest.raises(InputError, match=re.escape(name)):
+            load_plan(request)
+
+
+@pytest.mark.xfail(strict=True, reason="S14: values of headers are kept in plain text")
+def test_a_manifest_has_no_value_of_a_header_but_tells_another(tmp_path: Path) -> None:
+    def settings(value: bytes) -> dict[str, str]:
+        mapping = ColumnMapping(headers=(("token", value), ("other", b"x")))
+        return LoadRequest(("a",), "t", {}, mapping=mapping, job_id="j").settings("text", "direct")
+
+    Manifest.open(tmp_path, "j", settings(b"hush")).close()
+    manifest = Manifest.open(tmp_path, "j", settings(b"hush"))
+    manifest.add([], [])
+    manifest.close()
+    text = (tmp_path / "j" / "manifest.json").read_text()
+    assert "hush" not in text
+    assert "token" in text
+    with pytest.raises(InputError, match=r"was begun with mapping\.headers") as caught:
+        Manifest.open(tmp_path, "j", settings(b"other"))
+    assert "hush" not in str(caught.value)

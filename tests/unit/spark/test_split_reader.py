@@ -292,6 +292,35 @@ def test_what_looks_like_a_time_in_json_stays_text(tmp_path: Path) -> None:
     assert read(path, "json", ColumnMapping()) == [{"value": "2026-01-01T00:00:00"}]
 
 
+@pytest.mark.xfail(strict=True, reason="S10: as of UTC, where a later file has no zone")
+def test_times_without_a_zone_in_a_later_file_are_refused(tmp_path: Path) -> None:
+    mapping = ColumnMapping("v", key="", timestamp="t")
+    path = tmp_path / "b.parquet"
+    times = pyarrow.array([5], pyarrow.timestamp("us"))
+    pyarrow.parquet.write_table(pyarrow.table({"v": ["a"], "t": times}), path)
+    split = split_file(find_files([str(path)])[0], "parquet")[0]
+    with pytest.raises(InputError, match=r"b\.parquet, row groups 0 to 0: .* have no time zone"):
+        list(SplitReader("parquet", mapping).batches(split))
+
+
+@pytest.mark.xfail(strict=True, reason="S6: a row group as a whole", raises=AssertionError)
+def test_of_a_row_group_only_a_part_is_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = 40_000
+    with pyarrow.parquet.ParquetWriter(
+        path, pyarrow.schema([("v", pyarrow.binary())]), use_dictionary=False, compression="none"
+    ) as writer:
+        writer.write_table(pyarrow.table({"v": [os.urandom(1000) for _ in range(rows)]}))
+    split = split_file(find_files([str(path)])[0], "parquet")[0]
+    batches = SplitReader("parquet", ColumnMapping("v", key="")).batches(split)
+    before = pyarrow.total_allocated_bytes()
+    held = []
+    for batch in batches:
+        held.append(pyarrow.total_allocated_bytes() - before - batch.nbytes)
+        del batch
+    assert max(held) < rows * 1000 / 2, held
+
+
 CHANGES: dict[str, Callable[[Path, bytes], object]] = {
     "truncated": lambda path, data: os.truncate(path, len(data) // 2),
     "emptied": lambda path, data: os.truncate(path, 0),
