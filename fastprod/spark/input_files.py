@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 FORMATS: Final = ("parquet", "csv", "json", "orc", "avro", "text")
 COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_HADOOPS: Final = (".deflate", ".snappy")
+_NOBODYS: Final = (".xz", ".zip", ".lzo", ".br", ".7z", ".z", ".lzma")
 _ENDINGS: Final = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -173,11 +175,13 @@ def spark_paths(files: Sequence[InputFile]) -> list[str]:
 
 
 def check_spark_reads(files: Iterable[InputFile]) -> None:
-    """Refuse files that Spark's readers pass over, also where they are named.
+    """Refuse files that Spark's readers pass over, also where they are named, or do not unpack.
 
     Raises:
         InputError: which, and what to do.
     """
+    files = list(files)
+    check_packing(files, is_spark=True)
     for file in files:
         name = Path(file.path).name
         if name.startswith((".", "_")) and not (name[0] == "_" and "=" in name):
@@ -185,6 +189,21 @@ def check_spark_reads(files: Iterable[InputFile]) -> None:
                 f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
                 f"rename it, or leave it out"
             )
+
+
+def check_packing(files: Iterable[InputFile], *, is_spark: bool = False) -> None:
+    """Refuse files whose packed bytes would be taken for their lines.
+
+    Raises:
+        NeedsSpark: only Spark's readers unpack it, by their names.
+        InputError: nobody does.
+    """
+    for file in files:
+        ending = Path(file.path).suffix.lower()
+        if ending in _NOBODYS:
+            raise InputError(f"{file.path}: {ending} is not unpacked here: unpack it before")
+        if ending in _HADOOPS and not is_spark:
+            raise NeedsSpark(f"{file.path}: {ending} is not unpacked without Spark")
 
 
 def compression_of(path: str) -> str | None:

@@ -5,15 +5,17 @@ pyarrow by itself takes objects across lines, as far as its blocks go, and sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy
 import pyarrow
 import pyarrow.json
 
+from fastprod.spark.column_mapping import ColumnMapping
 from fastprod.spark.file_splits import FileSplit
-from fastprod.spark.input_files import InputError
+from fastprod.spark.input_files import InputError, NeedsSpark
 from fastprod.spark.line_blocks import LineBlock, line_blocks
 
 _PROBE_BYTES: Final = 1024 * 1024
@@ -46,23 +48,76 @@ def read_json(
             yield from table.to_batches()
 
 
-def json_types(path: str) -> dict[str, pyarrow.DataType]:
-    """The columns that the first lines of a file tell.
+def json_types(paths: Iterable[str], mapping: ColumnMapping) -> dict[str, pyarrow.DataType] | None:
+    """The columns of files, as far as `mapping` needs them; None: there is no line.
+
+    A column may come in any line. So all files are searched until each column that is named, or is
+    taken where it is there, is known, and parsed where they may have one that is not.
 
     Raises:
-        InputError: there is no line, or one that is not an object.
-        OSError: the file cannot be read.
+        InputError: a line is not an object, or a file cannot be read.
+        NeedsSpark: a column has values of several types.
     """
-    for block in line_blocks(path, block_bytes=_PROBE_BYTES):
-        table = _objects(block, None)
-        if table is not None:
-            return {each.name: _as_told(each.type) for each in table.schema}
-    raise InputError(f"{path} is empty")
+    types: dict[str, pyarrow.DataType] = {}
+    is_empty = True
+    for path in paths:
+        try:
+            for block in line_blocks(path, block_bytes=_PROBE_BYTES):
+                missing = _missing(mapping, types)
+                if not is_empty and not missing:
+                    return types
+                if is_empty or _may_have(block.data, missing):
+                    table = _objects(block, None)
+                    if table is not None:
+                        is_empty = False
+                        _add_types(types, table.schema, mapping)
+        except InputError as error:
+            raise type(error)(f"{path}: {error}") from error
+        except (OSError, EOFError, pyarrow.ArrowException) as error:
+            raise InputError(f"{path} cannot be read as json: {error}") from error
+    # What is null everywhere is text to Spark.
+    known = {
+        name: pyarrow.string() if pyarrow.types.is_null(kind) else kind
+        for name, kind in types.items()
+    }
+    return None if is_empty else known
 
 
-def _as_told(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """What looks like a time is text to everybody else."""
-    return pyarrow.string() if pyarrow.types.is_timestamp(kind) else kind
+def _missing(mapping: ColumnMapping, types: Mapping[str, pyarrow.DataType]) -> list[str]:
+    """The columns that are wanted and not known; "": all there are, as none is the value's yet."""
+    wanted = mapping.columns
+    if mapping.key is None and mapping.value != "key":
+        wanted.append("key")
+    if mapping.value is None:
+        wanted += ["value"] if "value" in types else ["value", ""]
+    return [name for name in wanted if pyarrow.types.is_null(types.get(name, pyarrow.null()))]
+
+
+def _may_have(data: bytes, names: Sequence[str]) -> bool:
+    """Whether one of the columns may be in the lines, however it is written."""
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+    return (
+        b"\\u" in data
+        or "" in names
+        or any("\\" in each or each.encode() in data for each in quoted)
+    )
+
+
+def _add_types(
+    types: dict[str, pyarrow.DataType], schema: pyarrow.Schema, mapping: ColumnMapping
+) -> None:
+    for column in schema:
+        # What looks like a time is text to everybody else.
+        is_time = pyarrow.types.is_timestamp(column.type)
+        kind = pyarrow.string() if is_time else column.type
+        known = types.get(column.name, pyarrow.null())
+        if pyarrow.types.is_null(known):
+            types[column.name] = kind
+        elif column.name in mapping.columns and kind not in (known, pyarrow.null()):
+            raise NeedsSpark(
+                f"column {column.name!r} is of type {known} and of type {kind}, which are read "
+                f"together by Spark alone"
+            )
 
 
 def _objects(block: LineBlock, options: pyarrow.json.ParseOptions | None) -> pyarrow.Table | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import pyarrow
 
 from fastprod.spark.column_mapping import ColumnMapping
 from fastprod.spark.file_splits import SPLIT_BYTES
@@ -15,13 +19,20 @@ from fastprod.spark.input_files import (
     InputError,
     InputFile,
     NeedsSpark,
+    check_packing,
     check_spark_reads,
     find_files,
     format_of,
     is_local,
 )
 from fastprod.spark.reader_options import reader_options
-from fastprod.spark.split_reader import FORMATS, SplitReader, check_types, columns_of
+from fastprod.spark.split_reader import (
+    FORMATS,
+    SplitReader,
+    check_types,
+    columns_of,
+    parquet_types,
+)
 
 ENGINES: Final = ("auto", "spark", "direct")
 # A worker has a part of a text in its memory as a whole.
@@ -73,17 +84,23 @@ class LoadRequest:
         return not (self.select is None and self.where is None and self.sql is None)
 
     def settings(self, kind: str, engine: str) -> dict[str, str]:
-        """What two runs of one job must have alike."""
+        """What two runs of one job must have alike; of constant headers a digest."""
+        headers = self.mapping.headers
         return {
             "topic": self.topic,
             "bootstrap servers": self.kafka.get("bootstrap.servers", ""),
             "format": kind,
             "engine": engine,
             **{f"mapping.{name}": str(each) for name, each in self.mapping.__dict__.items()},
+            # They may be secrets, such as tokens.
+            "mapping.headers": str([(name, self._digest(value)) for name, value in headers]),
             "reader options": json.dumps(dict(sorted(self.reader_options.items()))),
             "schema": self.schema or "",
             "query": self.sql or json.dumps([self.select, self.where]),
         }
+
+    def _digest(self, value: bytes) -> str:
+        return hashlib.sha256(f"{self.job_id}:".encode() + value).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -175,9 +192,31 @@ def direct_reader(request: LoadRequest, kind: str, files: list[InputFile]) -> Sp
     if request.mapping.value_format != "raw":
         raise NeedsSpark(f"--value-format {request.mapping.value_format} needs Spark's engine")
     options = reader_options(kind, request.reader_options, is_tabbed=is_tabbed(files))
-    first = next((file for file in files if file.size_bytes), files[0])
-    types = columns_of(first, kind, options)
-    mapping = request.mapping.resolved(list(types))
-    check_types(mapping, types)
+    if kind != "parquet":
+        check_packing(files)
+    types = columns_of(files, kind, options, request.mapping)
+    if types is None:
+        # Nothing tells the columns, and nothing has a row.
+        value, key = request.mapping.value or "value", request.mapping.key or ""
+        mapping = dataclasses.replace(request.mapping, value=value, key=key)
+        types = dict.fromkeys(mapping.columns, pyarrow.string())
+    else:
+        mapping = request.mapping.resolved(list(types))
+        check_types(mapping, types)
+    if kind == "parquet":
+        _check_other_files(mapping, types, files)
     used = {name: types[name] for name in mapping.columns} if kind == "json" else {}
     return SplitReader(kind, mapping, options, used)
+
+
+def _check_other_files(
+    mapping: ColumnMapping, types: dict[str, pyarrow.DataType], files: list[InputFile]
+) -> None:
+    """Refuse what only Spark reads before anything is sent; a missing column is told later."""
+    for file in files:
+        try:
+            check_types(mapping, types | parquet_types(file.path))
+        except NeedsSpark as error:
+            raise NeedsSpark(f"{file.path}: {error}") from error
+        except (OSError, pyarrow.ArrowException) as error:
+            raise InputError(f"{file.path} cannot be read as parquet: {error}") from error

@@ -21,7 +21,7 @@ from typing import Any, Final
 from fastprod.spark.file_splits import FileSplit
 from fastprod.spark.input_files import InputError, InputFile
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 

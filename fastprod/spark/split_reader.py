@@ -26,6 +26,7 @@ FORMATS: Final = ("parquet", "csv", "json", "text")
 """What can be read without Spark."""
 
 _BATCH_ROWS: Final = 16_384
+_BUFFER_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -76,27 +77,30 @@ def header_field(index: int) -> str:
     return f"header.{index}"
 
 
-def columns_of(file: InputFile, kind: str, options: ReaderOptions) -> dict[str, pyarrow.DataType]:
-    """The columns of a file, and their types as far as the file tells them.
+def columns_of(
+    files: Sequence[InputFile], kind: str, options: ReaderOptions, mapping: ColumnMapping
+) -> dict[str, pyarrow.DataType] | None:
+    """The columns of files, and their types as far as they are needed; None: there is no line.
+
+    Parquet and CSV have those of the first file that tells them: each split looks at its own.
 
     Raises:
-        InputError: it cannot be read as that kind.
+        InputError: a file cannot be read as that kind.
     """
-    try:
-        if kind == "parquet":
-            schema = _parquet_schema(file.path)
-        elif kind == "text":
-            return {"value": pyarrow.binary()}
-        elif kind == "csv":
+    if kind == "text":
+        return {"value": pyarrow.binary()}
+    if kind == "json":
+        return json_types([file.path for file in files], mapping)
+    for file in filter(lambda file: file.size_bytes, files):
+        try:
+            if kind == "parquet":
+                return parquet_types(file.path)
             names = csv_names(file.path, options)
-            if names is None:
-                raise InputError(f"{file.path} is empty")
+        except (OSError, EOFError, pyarrow.ArrowException) as error:
+            raise InputError(f"{file.path} cannot be read as {kind}: {error}") from error
+        if names is not None:
             return dict.fromkeys(names, pyarrow.string())
-        else:
-            return json_types(file.path)
-    except (OSError, EOFError, pyarrow.ArrowException) as error:
-        raise InputError(f"{file.path} cannot be read as {kind}: {error}") from error
-    return {each.name: each.type for each in schema}
+    return None
 
 
 def check_types(mapping: ColumnMapping, types: dict[str, pyarrow.DataType]) -> None:
@@ -130,23 +134,31 @@ def _refuse_type(option: str, column: str, types: dict[str, pyarrow.DataType], w
     raise NeedsSpark(f"{option}: column {column!r} is of type {types[column]}, not {wanted}")
 
 
-def _parquet_schema(path: str) -> pyarrow.Schema:
-    """The file's, in which INT96, Spark's older form, is the instant that it stands for."""
-    parquet = pyarrow.parquet.read_metadata(path).schema
+def parquet_types(source: str | pyarrow.parquet.ParquetFile) -> dict[str, pyarrow.DataType]:
+    """The columns of a file, in which INT96, Spark's older form, is the instant it stands for."""
+    metadata = pyarrow.parquet.read_metadata(source) if isinstance(source, str) else source.metadata
+    parquet = metadata.schema
     columns = [parquet.column(index) for index in range(len(parquet.names))]
     instants = {each.path for each in columns if each.physical_type == "INT96"}
     instant = pyarrow.timestamp("ns", "UTC")
-    schema = parquet.to_arrow_schema()
-    return pyarrow.schema(
-        [field.with_type(instant) if field.name in instants else field for field in schema]
-    )
+    return {
+        field.name: instant if field.name in instants else field.type
+        for field in parquet.to_arrow_schema()
+    }
 
 
 def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:
-    # INT96 in milliseconds, Kafka's unit: no instant of it wraps around.
-    with pyarrow.parquet.ParquetFile(split.path, coerce_int96_timestamp_unit="ms") as file:
-        names = file.schema_arrow.names
-        _require(reader.mapping.columns, names)
+    with pyarrow.parquet.ParquetFile(
+        split.path,
+        # INT96 in milliseconds, Kafka's unit: no instant of it wraps around.
+        coerce_int96_timestamp_unit="ms",
+        # Else the whole row group is read before its first row.
+        pre_buffer=False,
+        buffer_size=_BUFFER_BYTES,
+    ) as file:
+        types = parquet_types(file)
+        _require(reader.mapping.columns, list(types))
+        check_types(reader.mapping, types)
         yield from file.iter_batches(
             batch_size=_BATCH_ROWS,
             row_groups=range(split.start, split.stop),

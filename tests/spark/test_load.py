@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -153,6 +154,15 @@ def test_spark_reads_the_files_that_were_found_and_no_others(
         b"x[1].txt",
         b"{y}.txt",
     ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "header.csv", "a.json", "a.json.gz"])
+def test_inputs_without_rows_are_no_failure_to_spark(load: Load, tmp_path: Path, name: str) -> None:
+    data = b"k,v\n" if name == "header.csv" else b""
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    result = load(str(tmp_path / name), "--engine", "spark", "--value", "v", "--summary", "-")
+    assert result.exit_code == 0, result.stderr
+    assert summary(result)["rows"] == 0
 
 
 DAMAGED = {

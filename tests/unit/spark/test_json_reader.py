@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow
 import pytest
 
+from fastprod.spark.column_mapping import ColumnMapping
 from fastprod.spark.file_splits import split_file
-from fastprod.spark.input_files import InputError, find_files
+from fastprod.spark.input_files import InputError, NeedsSpark, find_files
 from fastprod.spark.json_reader import json_types, read_json
 
 
@@ -49,8 +50,28 @@ def test_what_is_no_object_is_refused_with_its_place(tmp_path: Path, line: str, 
 def test_types_are_those_of_the_first_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('\n{"n": 1, "t": "2026-01-01T00:00:00", "b": true}\n')
-    assert json_types(str(path)) == {
+    assert json_types([str(path)], ColumnMapping("t", key="")) == {
         "n": pyarrow.int64(),
         "t": pyarrow.string(),
         "b": pyarrow.bool_(),
     }
+
+
+def test_a_column_of_several_types_is_sparks(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    strings = '{"v": "x"}\n' * 200_000
+    path.write_text('{"v": 1}\n' * 200_000 + strings + '{"v": "x", "k": "y"}\n')
+    with pytest.raises(
+        NeedsSpark, match=r"a\.json: column 'v' is of type int64 and of type string"
+    ):
+        json_types([str(path)], ColumnMapping("v", key="k"))
+    assert json_types([str(path)], ColumnMapping("v", key="")) is not None
+
+
+def test_files_without_a_line_have_no_columns(tmp_path: Path) -> None:
+    for name, text in (("a.json", ""), ("b.json", " \n\n")):
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    assert json_types(paths, ColumnMapping("v")) is None
+    (tmp_path / "b.json").write_text("{}\n")
+    assert json_types(paths, ColumnMapping("v")) == {}
