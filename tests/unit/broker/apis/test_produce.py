@@ -150,6 +150,21 @@ def test_a_transactional_producer_is_refused() -> None:
         assert found == codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+@pytest.mark.xfail(strict=True, reason="low: a transactional batch without an id is appended")
+def test_a_transactional_batch_of_no_transaction_is_refused_with_all_others() -> None:
+    """D1 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of the request, as Kafka does."""
+    odd = batch_of(b"b", transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
+    with BrokerWorld(topics={"t": 2}) as world:
+        message = produce_request([("t", 0, batch_of(b"a")), ("t", 1, odd)])
+        answer = world.ask("Produce", 9, message)
+        found = [each.error_code for each in answer.responses[0].partition_responses]
+        assert found == [codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+        for index in range(2):
+            partition = world.state.topics.partition("t", index)
+            assert partition is not None
+            assert partition.log.log_end_offset == 0
+
+
 def test_another_nodes_partition_is_refused() -> None:
     """D1 NOT_LEADER_OR_FOLLOWER."""
     with BrokerWorld(brokers=2, topics={"t": 2}) as world:
