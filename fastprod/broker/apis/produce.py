@@ -27,6 +27,8 @@ _ACKS = (-1, 0, 1)
 _FIRST_LEADER_HINT_VERSION = 10
 # What the network's thread may decompress at once: some ten milliseconds of gzip.
 _QUICK_BYTES = 4 * 1024 * 1024
+_ATTRIBUTES_LOW_BYTE = 22
+_TRANSACTIONAL = 0x10
 # How long it may be busy with one request, a batch more or less.
 _QUICK_NS = 20_000_000
 
@@ -113,7 +115,7 @@ class ProduceApi:
                 f"acks is {message.acks}; it can be -1 (all), 0 and 1",
             )
             return
-        if message.transactional_id is not None:
+        if message.transactional_id is not None or _is_transactional(message):
             self.refuse(
                 call,
                 codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -225,3 +227,17 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
         ],
         error_message=result.message,
     )
+
+
+def _is_transactional(message: ProduceRequest) -> bool:
+    """Whether any batch is part of a transaction: Kafka refuses them all then."""
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records is not None
+                and len(records) > _ATTRIBUTES_LOW_BYTE
+                and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+            ):
+                return True
+    return False

@@ -150,7 +150,6 @@ def test_a_transactional_producer_is_refused() -> None:
         assert found == codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-@pytest.mark.xfail(strict=True, reason="low: a transactional batch without an id is appended")
 def test_a_transactional_batch_of_no_transaction_is_refused_with_all_others() -> None:
     """D1 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of the request, as Kafka does."""
     odd = batch_of(b"b", transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
