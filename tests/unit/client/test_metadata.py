@@ -426,6 +426,15 @@ def test_errors_are_logged_once_and_by_name(world: World, caplog: pytest.LogCapt
     )
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: a line of a name for each topic")
+def test_errors_of_many_topics_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    topics = [f"t{number}" for number in range(1_030)]
+    world.metadata.add_many(topics, world.now_ms)
+    world.give(*(topic_metadata(topic, error=3) for topic in topics))
+    (record,) = caplog.records
+    assert record.getMessage().endswith("'t29': 'UNKNOWN_TOPIC_OR_PARTITION'} and 1,000 more")
+
+
 def test_an_answer_after_close_is_refused(world: World) -> None:
     """H.7.4, G.1.2."""
     request = world.ask()
