@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -273,7 +274,10 @@ class Metadata:
                 apply(changes)
             self._told = self._cluster  # only now: what `apply` failed at is a change once more
         if findings.new_errors:
-            _LOG.warning("the brokers' metadata has errors: %s", findings.new_errors)
+            told = dict(itertools.islice(findings.new_errors.items(), _MOST_TOLD))
+            others = len(findings.new_errors) - len(told)
+            more = f" and {others:,} more" if others else ""
+            _LOG.warning("the brokers' metadata has errors: %s%s", told, more)
         return changes
 
     def failed_update(self, now_ms: int) -> None:

@@ -426,7 +426,6 @@ def test_errors_are_logged_once_and_by_name(world: World, caplog: pytest.LogCapt
     )
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="S7: a line of a name for each topic")
 def test_errors_of_many_topics_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     topics = [f"t{number}" for number in range(1_030)]
     world.metadata.add_many(topics, world.now_ms)
