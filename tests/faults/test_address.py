@@ -298,9 +298,19 @@ def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> 
             assert word in str(caught.value)
         second.accept_connections()
         producer.warmup("t", timeout=WAIT_S)
-    cluster.on(INIT_PRODUCER_ID).error(14).always()
-    with (
-        quick_producer(first) as waiting,
-        pytest.raises(KafkaTimeoutError, match="producer id that enable_idempotence needs"),
+
+
+@pytest.mark.xfail(strict=True, reason="the text names no broker")
+def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None:
+    """F.5.1; users' need 12."""
+    peer.on(INIT_PRODUCER_ID).error(14).always()
+    with quick_producer(peer) as producer:
+        with pytest.raises(KafkaTimeoutError) as caught:
+            producer.warmup("t", timeout=0.8)
+        peer.clear_script()
+    for word in (
+        "no broker has given the producer id that enable_idempotence needs",
+        f"broker {peer.bootstrap_servers} (node 1) refused InitProducerId",
+        "COORDINATOR_LOAD_IN_PROGRESS (14)",
     ):
-        waiting.warmup("t", timeout=0.8)
+        assert word in str(caught.value)

@@ -19,7 +19,7 @@ from fastprod.errors import (
     TopicAuthorizationError,
 )
 from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory
+from peer_fixtures import PeerClusterFactory, PeerFactory
 from quick_producer import WAIT_S, quick_producer
 
 LEADER_NOT_AVAILABLE = 5
@@ -160,6 +160,25 @@ def test_an_answer_that_is_no_help_is_asked_for_again(
     with quick_producer(peer) as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
     assert rule.hits == 4
+
+
+@pytest.mark.xfail(strict=True, reason="the text names no broker")
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"brokers": []}, "names no broker"), ({"error_code": 56}, "KAFKA_STORAGE_ERROR (56)")],
+)
+def test_a_time_out_names_the_broker_whose_answers_were_no_help(
+    new_peer: PeerFactory, fields: dict[str, Any], words: str
+) -> None:
+    """A.4.5; users' need 12."""
+    peer = new_peer({"t": 1})
+    peer.on(METADATA).change(lambda message: message.update(fields)).always()
+    with quick_producer(peer, max_block_ms=400) as producer:
+        error = producer.send("t", b"x").exception(WAIT_S)
+        peer.clear_script()
+    assert isinstance(error, MetadataTimeoutError)
+    assert words in str(error)
+    assert f"broker {peer.bootstrap_servers}" in str(error)
 
 
 def test_a_new_topic_does_not_wait_for_the_backoff_of_others(
