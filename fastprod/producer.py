@@ -206,7 +206,9 @@ class KafkaProducer(BulkProducer):
     def _why_cold(self, leaders: set[int]) -> str:
         cold = [node for node in leaders if not self._network_client.is_warm(node)]
         if not cold:
-            return "no broker has given the producer id that enable_idempotence needs"
+            why = self._network_client.producer_id_trouble()
+            because = f": {why}" if why else ""
+            return f"no broker has given the producer id that enable_idempotence needs{because}"
         troubles = [text for node in cold if (text := self._network_client.trouble(node))]
         because = f": {troubles[0]}" if troubles else ""
         return f"{len(cold)} of {len(leaders)} leader(s) could not be reached{because}"

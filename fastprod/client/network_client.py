@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from fastprod.api_versions import (
+    API_NAMES,
     API_VERSIONS,
     HIGHEST_VERSION,
     INIT_PRODUCER_ID,
@@ -54,11 +55,6 @@ _LONGEST_SLEEP_MS: Final = 1_000
 _DELAY_AFTER_ERROR_MS: Final = 100
 _MOST_EVENTS: Final = 100
 """Events between two looks at what is due; each costs some 10 us."""
-_API_NAMES: Final = {
-    API_VERSIONS: "ApiVersions",
-    METADATA: "Metadata",
-    INIT_PRODUCER_ID: "InitProducerId",
-}
 
 
 class EngineView(Protocol):
@@ -195,6 +191,10 @@ class NetworkClient:
     def trouble(self, node_id: int) -> str:
         """Why a node cannot be used, as far as is known; "" once it can. Any thread."""
         return self._troubles.get(node_id, "")
+
+    def producer_id_trouble(self) -> str:
+        """Why there is no producer id, as far as is known; "" once there is. Any thread."""
+        return self._producer_id.trouble
 
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
@@ -483,7 +483,9 @@ class NetworkClient:
             return
         answer = self._updater.handle_response(response, now_ms, apply=self._apply)
         if isinstance(answer, KafkaError):
-            _LOG.warning("broker %s: %s", self._where(pending.node_id), answer)
+            said = KafkaError(f"broker {self._where(pending.node_id)}: {answer}")
+            _LOG.warning("%s", said)
+            self._metadata.record_failure(said)
             self._engine.metadata_seen()
 
     def _apply(self, changes: MetadataChanges) -> None:
@@ -594,5 +596,5 @@ class NetworkClient:
 
 
 def _unreadable(where: str, pending: _Pending, error: SchemaError) -> str:
-    name = _API_NAMES[pending.api_key]
+    name = API_NAMES[pending.api_key]
     return f"broker {where} sent an answer to {name} that does not parse: {error}"

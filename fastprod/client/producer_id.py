@@ -45,6 +45,9 @@ class ProducerIdRequests:
     Decides only; the control thread sends, and reports. Used by that thread. Times are ms of its
     clock.
 
+    Attributes:
+        trouble: why there is no id, as far as is known; "" once there is. Read by any thread.
+
     Args:
         engine: gets the id, or why there is none: records that fail meanwhile say so.
         backoff: ``retry.backoff.ms`` and its max.
@@ -60,6 +63,7 @@ class ProducerIdRequests:
         self._is_pending = False
         self._due_ms = 0
         self._failures = 0
+        self.trouble = ""
 
     def want(self) -> None:
         """The engine needs a producer id."""
@@ -81,7 +85,7 @@ class ProducerIdRequests:
         self._due_ms = now_ms + self._backoff.backoff_ms(min(self._failures, _MOST_FAILURES))
         self._failures += 1
         _LOG.warning("%s; it is asked for again", why)
-        self._engine.set_producer_id_trouble(why)
+        self._tell(why)
 
     def unsupported(self, why: str) -> None:
         """A broker gives none: the producer can send nothing any more."""
@@ -100,6 +104,7 @@ class ProducerIdRequests:
         if code == 0:
             self._is_wanted = False
             self._failures = 0
+            self.trouble = ""
             self._engine.set_producer_id(answer.producer_id, answer.producer_epoch)
             return None
         error = error_for_code(code)
@@ -113,12 +118,16 @@ class ProducerIdRequests:
             return error_for_code(code, message=why)
         _LOG.error("%s", why)  # what waits fails; the next send asks again (F.5.1)
         self._is_wanted = False
-        self._engine.set_producer_id_trouble(why)
+        self._tell(why)
         self._engine.abort_pending(code)
         return None
 
     def _end(self, code: int, why: str) -> None:
         _LOG.error("%s", why)
         self._is_wanted = False
-        self._engine.set_producer_id_trouble(why)
+        self._tell(why)
         self._engine.fail(code)
+
+    def _tell(self, why: str) -> None:
+        self.trouble = why
+        self._engine.set_producer_id_trouble(why)

@@ -300,7 +300,6 @@ def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> 
         producer.warmup("t", timeout=WAIT_S)
 
 
-@pytest.mark.xfail(strict=True, reason="the text names no broker")
 def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None:
     """F.5.1; users' need 12."""
     peer.on(INIT_PRODUCER_ID).error(14).always()

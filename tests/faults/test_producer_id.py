@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 import pytest
@@ -44,7 +43,6 @@ def test_records_that_expire_without_a_producer_id_name_the_broker(
     fault(peer.on(INIT_PRODUCER_ID)).always()
     with caplog.at_level(logging.WARNING), quick_producer(peer, **SHORT) as producer:
         error = producer.send("t", b"x").exception(WAIT_S)
-        failed_at_s = time.monotonic()
         assert isinstance(error, DeliveryTimeoutError)
         peer.clear_script()
         assert producer.send("t", b"y").result(WAIT_S).offset == 0
@@ -52,9 +50,6 @@ def test_records_that_expire_without_a_producer_id_name_the_broker(
     for word in (words, peer.bootstrap_servers):
         assert word in str(error)
         assert word in logged
-    # The first one that is asked is a bootstrap server, and nobody knows its id yet.
-    if peer.requests(INIT_PRODUCER_ID)[1].received_s < failed_at_s - 0.1:
-        assert "node 1" in str(error)
 
 
 @pytest.mark.parametrize("code", [DENIED, BAD_REQUEST])

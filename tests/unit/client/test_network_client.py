@@ -14,7 +14,7 @@ from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections import ClusterConnectionStates, ConnectionState
 from fastprod.client.events import CloseReason, Event, EventKind
 from fastprod.client.metadata import Metadata
-from fastprod.client.network_client import NetworkClient
+from fastprod.client.network_client import NetworkClient, _Pending
 from fastprod.config import ProducerConfig
 from fastprod.errors import KafkaError
 from fastprod.net.addresses import Address
@@ -422,6 +422,22 @@ def test_what_a_refused_producer_id_means(code: int, command: str) -> None:
     assert len(world.listener.fatal) == (command == "fail")
     world.turn()
     assert world.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("node_id", "where"), [(-1, "b0:9092"), (1, "b1:9092 (node 1)"), (9, "node 9")]
+)
+def test_a_broker_that_gave_no_producer_id_is_named_with_its_id(node_id: int, where: str) -> None:
+    """Users' need 12: a bootstrap server has none yet."""
+    world = World(enable_idempotence=False)
+    world.ready()
+    world.turn()
+    world.answer_metadata({})
+    world.client._pending[77] = _Pending(INIT_PRODUCER_ID, 4, node_id)
+    world.tell(EventKind.RESPONSE, a=77)
+    ((text,),) = world.engine.take("set_producer_id_trouble")
+    assert text == f"the connection to broker {where} ended before it answered InitProducerId"
+    assert world.client.producer_id_trouble() == text
 
 
 def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
