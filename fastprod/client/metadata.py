@@ -37,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 WAIT_SLICE_MS: Final = 50
 """Longest single wait of a caller: between two of them Ctrl-C gets through."""
 
+_MOST_TOLD: Final = 30
+
 _LISTENER_NOT_FOUND: Final = 72
 
 Wait = Callable[[threading.Condition, float], object]
