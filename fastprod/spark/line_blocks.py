@@ -120,7 +120,7 @@ def _check_length(path: str, at: int, data: bytes, known: int) -> None:
         number = LineBlock(path, at, b"").line_number()
         raise InputError(
             f"line {number:,} has more than {MOST_LINE_BYTES:,} bytes, the most that is read "
-            f"without Spark"
+            f"without Spark; spark-load --engine spark may read it"
         )
 
 

@@ -19,7 +19,8 @@ class ReaderOptions:
         has_header: the first line of a CSV file has the names of its columns.
         separator: between two fields of CSV.
         quote: around a field of CSV; two of them stand for one.  "": none.
-        null_value: a field of CSV, without quotes, that stands for null besides an empty one.
+        null_value: a field of CSV, in quotes or not, that stands for null besides an empty one
+            without quotes.
         is_multiline: a quoted field of CSV may have line ends, so that no file can be cut.
     """
 

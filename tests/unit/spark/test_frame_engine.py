@@ -20,3 +20,9 @@ def test_text_is_read_as_without_spark_unless_told() -> None:
     assert named["mode"] == "FAILFAST"
     assert reader_defaults("json", {}, is_tabbed=False, has_schema=False) == {"mode": "FAILFAST"}
     assert reader_defaults("parquet", {}, is_tabbed=False, has_schema=False) == {}
+
+
+def test_a_quote_is_escaped_by_another_one_whatever_it_is() -> None:
+    for quote, escape in (("'", "'"), ("", '"')):
+        csv = reader_defaults("csv", {"Quote": quote}, is_tabbed=False, has_schema=False)
+        assert csv["escape"] == escape
