@@ -78,6 +78,8 @@ cdef void node_set_state(Node* node, int32_t state) noexcept nogil:
 cdef void control_answered(IoThread* io, Node* node, Request* request, const uint8_t* data,
                            int64_t size) noexcept nogil:
     cdef Event* event = event_new(ON_RESPONSE, node.slot, data, size)
+    if event == NULL:       # no memory for what it says: as if it had been lost
+        event = event_new(ON_RESPONSE, node.slot, NULL, -1)
     if event != NULL:
         event.a = request.token
     event_push(&io.events, event)

@@ -5,6 +5,9 @@ from typing import final
 def next_correlation_id_for_test(correlation_id: int) -> int:
     """Return the id after this one (G.2.3)."""
 
+def forbid_growth_for_test(after: int) -> None:
+    """Let memory for a request's batches run out after so many allocations; -1: no longer."""
+
 @final
 class InFlightForTest:
     """The in-flight requests of one connection, named by integers. Threads: one at a time."""

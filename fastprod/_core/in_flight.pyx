@@ -10,6 +10,19 @@ cdef enum:
     LOWEST_ID = -2147483648
 
 
+cdef int32_t _growths_left = -1      # tests: so many more times a request may grow; -1: no bound
+
+
+cdef void* _grow(void* block, size_t size) noexcept nogil:
+    """realloc, but for what a test forbids."""
+    global _growths_left
+    if _growths_left == 0:
+        return NULL
+    if _growths_left > 0:
+        _growths_left -= 1
+    return realloc(block, size)
+
+
 cdef Request* request_new() noexcept nogil:
     return <Request*>calloc(1, sizeof(Request))
 
@@ -29,11 +42,11 @@ cdef bint request_reserve_batch(Request* request) noexcept nogil:
     cdef RequestPlace* places
     if request.batch_count == request.batch_capacity:
         capacity = max(4, request.batch_capacity * 2)
-        batches = <ProducerBatch**>realloc(request.batches, capacity * sizeof(ProducerBatch*))
+        batches = <ProducerBatch**>_grow(request.batches, capacity * sizeof(ProducerBatch*))
         if batches == NULL:
             return False
         request.batches = batches
-        places = <RequestPlace*>realloc(request.places, capacity * sizeof(RequestPlace))
+        places = <RequestPlace*>_grow(request.places, capacity * sizeof(RequestPlace))
         if places == NULL:
             return False
         request.places = places
@@ -116,6 +129,11 @@ cdef int32_t next_correlation_id(int32_t correlation_id) noexcept nogil:
     if correlation_id + 1 == FIRST_RESERVED_ID:
         return LOWEST_ID
     return correlation_id + 1
+
+
+def forbid_growth_for_test(int after):
+    global _growths_left
+    _growths_left = after
 
 
 def next_correlation_id_for_test(int correlation_id):

@@ -13,7 +13,7 @@ cimport cython
 from fastprod._core.accumulator cimport Partition
 from fastprod._core.delivery cimport Result
 from fastprod._core.event_queue cimport (
-    ON_PRODUCER_ID_WANTED, event_new, event_push, event_queue_destroy, event_queue_init,
+    Event, ON_PRODUCER_ID_WANTED, event_new, event_push, event_queue_destroy, event_queue_init,
 )
 from fastprod._core.io_thread cimport IoThread
 from fastprod._core.record_batch cimport ProducerBatch, batch_free, batch_new
@@ -182,13 +182,15 @@ cdef void sequence_settle(IoThread* io, Partition* p) noexcept nogil:
 
 cdef void _bump(IoThread* io, Partition* p) noexcept nogil:
     """F.5.9: a new epoch, by ourselves; past the last epoch, a new producer id."""
+    cdef Event* event
     io.counters.epoch_bumps += 1
     if io.producer_epoch >= MAX_EPOCH:
         io.producer_id = -1
         io.producer_epoch = -1
         if not io.asked_producer_id:
-            io.asked_producer_id = True
-            event_push(&io.events, event_new(ON_PRODUCER_ID_WANTED, -1, NULL, 0))
+            event = event_new(ON_PRODUCER_ID_WANTED, -1, NULL, 0)
+            io.asked_producer_id = event != NULL    # else the next turn with records asks
+            event_push(&io.events, event)
         p.needs_bump = p.flight_first != NULL   # once the new id is there
         p.producer_id = -1
         return

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from fastprod._core.accumulator cimport CLOSED, Partition, PartitionList, batch_is_full
-from fastprod._core.event_queue cimport ON_PRODUCER_ID_WANTED, event_new, event_push
+from fastprod._core.event_queue cimport Event, ON_PRODUCER_ID_WANTED, event_new, event_push
 from fastprod._core.io_thread cimport IoThread, Node
 from fastprod._core.load_table cimport mark_busy
 from fastprod._core.producer_state cimport sequence_allows, sequence_settle
@@ -250,11 +250,13 @@ cdef bint _is_quiet(IoThread* io, Node* node) noexcept nogil:
 
 
 cdef bint _lacks_producer_id(IoThread* io) noexcept nogil:
+    cdef Event* event
     if not io.idempotent or io.producer_id >= 0:
         return False
     if not io.asked_producer_id:
-        io.asked_producer_id = True
-        event_push(&io.events, event_new(ON_PRODUCER_ID_WANTED, -1, NULL, 0))
+        event = event_new(ON_PRODUCER_ID_WANTED, -1, NULL, 0)
+        io.asked_producer_id = event != NULL    # else the next turn asks
+        event_push(&io.events, event)
     return True
 
 

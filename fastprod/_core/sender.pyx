@@ -174,12 +174,14 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
     """Ready and drain for one node, as many requests as it takes, and a turn has (F.2)."""
     cdef int64_t failed
     cdef int _i
+    cdef Event* event
     if node.active_count == 0:
         return
     if node.state != NODE_READY:
         if node.state == NODE_DOWN and not node.connect_asked:
-            node.connect_asked = True
-            tell(io, ON_CONNECT_WANTED, node.slot, 0, 0, 0, 0)
+            event = event_new(ON_CONNECT_WANTED, node.slot, NULL, 0)
+            node.connect_asked = event != NULL      # else the next turn asks
+            event_push(&io.events, event)
         if node_is_ready(io, node):
             node.last_ready_ns = io.now_ns
         return
@@ -215,7 +217,9 @@ cdef void _ask_for_topics(IoThread* io, PartitionList* parts) noexcept nogil:
         if topic.asked_turn != io.counters.loops:
             topic.asked_turn = io.counters.loops
             event = event_new(ON_METADATA_WANTED, NO_SLOT, NULL, 0)
-            if event != NULL:
+            if event == NULL:
+                io.asked_metadata = False       # the next turn asks again
+            else:
                 event.pointer = topic
             event_push(&io.events, event)
 
@@ -352,6 +356,7 @@ cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil:
 
 cdef void* sender_main(void* argument) noexcept nogil:
     cdef IoThread* io = <IoThread*>argument
+    cdef Event* stopped = event_new(ON_STOPPED, NO_SLOT, NULL, 0)   # whatever memory there is then
     cdef int32_t kicks
     cdef int64_t began_ns, waited_ns, sleep_ns
     while True:
@@ -365,11 +370,11 @@ cdef void* sender_main(void* argument) noexcept nogil:
         io.now_ns = fp_now_ns()
         io.counters.io_ns += io.now_ns - began_ns - (io.selector.io_wait_ns - waited_ns)
         _complete(io)
-    _end(io)
+    _end(io, stopped)
     return NULL
 
 
-cdef void _end(IoThread* io) noexcept nogil:
+cdef void _end(IoThread* io, Event* stopped) noexcept nogil:
     """Close every connection and fail what is left (A.9.4); requests under way end with them."""
     cdef int32_t slot
     cdef Event* event = io.postponed
@@ -384,4 +389,7 @@ cdef void _end(IoThread* io) noexcept nogil:
         event_free(event)
         event = following
     io.postponed = NULL
-    tell(io, ON_STOPPED, NO_SLOT, 0, 0, 0, 0)
+    while stopped == NULL:      # nobody would ever end the control thread
+        selector_poll(&io.selector, NO_MEMORY_PAUSE_NS, -1)
+        stopped = event_new(ON_STOPPED, NO_SLOT, NULL, 0)
+    event_push(&io.events, stopped)

@@ -6,8 +6,13 @@ goes is test_ready_list.py's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fastprod._core.in_flight import forbid_growth_for_test
 from oracle import record_batch as oracle
-from sender_steps import TOPIC, Steps
+from sender_steps import TOPIC, Steps, outcome
 
 HEADER = 61
 RECORD = b"x" * 100
@@ -98,6 +103,34 @@ def test_a_blocked_partition_does_not_stop_the_others() -> None:
             if not sender.queue(partition):
                 sender.send(RECORD, partition)
         assert 0 not in drained(sender)
+
+
+@pytest.fixture
+def growth() -> Iterator[Callable[[int], None]]:
+    """How many more times a request gets memory."""
+    yield forbid_growth_for_test
+    forbid_growth_for_test(-1)
+
+
+@pytest.mark.parametrize(("after", "taken"), [(0, 0), (1, 0), (2, 4), (3, 4), (4, 8)])
+def test_what_a_request_has_no_memory_for_stays_in_its_queue(
+    growth: Callable[[int], None], after: int, taken: int
+) -> None:
+    """D9: what was taken out of its queue is in the request; the rest goes with the next one."""
+    sender = Steps([(0, 0)] * 10)
+    futures = [sender.send(RECORD, partition) for partition in range(10)]
+    assert sender.door.ready(0)[0]
+    growth(after)
+    handle = sender.door.drain(0)
+    growth(-1)
+    assert (0 if handle is None else len(sender.sent(handle))) == taken
+    assert sum(len(sender.queue(each)) for each in range(10)) == 10 - taken
+    if handle is not None:
+        sender.succeed(handle)
+    while sender.door.ready(0)[0]:
+        sender.succeed(sender.drain())
+    assert all(outcome(each) is not None for each in futures)
+    assert sender.memory_is_back()
 
 
 def test_batches_of_one_partition_leave_in_the_order_of_their_records() -> None:
