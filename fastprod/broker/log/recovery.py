@@ -53,6 +53,9 @@ def load(
     start = max(saved_start, segments[0].base_offset if segments else 0)
     end = None
     was_clean = False
+    # A segment that begins beyond was rolled since: nothing needs to be walked to see that.
+    if segments and clean_end is not None and segments[-1].base_offset > clean_end.end_offset:
+        clean_end = None
     if clean_end is not None:
         end = _load_all(segments, max(start, clean_end.start_offset))
         was_clean = end == clean_end.end_offset

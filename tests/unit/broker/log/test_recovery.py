@@ -146,6 +146,28 @@ def test_a_marker_that_knows_another_end_is_not_believed(tmp_path: Path) -> None
     must_hold(reopen(tmp_path), 30)
 
 
+def test_a_log_that_rolled_since_its_clean_end_is_walked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8.2, C8.3."""
+    write(tmp_path, 1).close()
+    log = reopen(tmp_path)
+    for i in range(1, 30):
+        log.append(sequenced_at(i), 2)
+    walks: list[int] = []
+    batches_from = FileSegment.batches_from
+
+    def count(self: FileSegment, position: int, *arguments: Any) -> Any:
+        walks.append(self.base_offset)
+        return batches_from(self, position, *arguments)
+
+    monkeypatch.setattr(FileSegment, "batches_from", count)
+    again = reopen(tmp_path)
+    # For its batches, and for their producers.
+    assert walks.count(log._segments[-1].base_offset) <= 2
+    assert contents(again) == expected(30)
+
+
 def test_a_marker_does_not_stand_for_other_records_up_to_the_same_end(tmp_path: Path) -> None:
     """C8.2: neither after a truncation nor after a loss."""
     write(tmp_path).close()
