@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastprod.errors import ConfigError
@@ -86,3 +86,14 @@ def takes(function: Callable[..., Any], argument_count: int) -> bool:
     named = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
     needed_count = sum(each.default is each.empty for each in named)
     return needed_count <= argument_count and (takes_any or argument_count <= len(named))
+
+
+def close_each(closes: Iterable[Callable[[], object]]) -> BaseException | None:
+    """Call all of them; return the first error, Ctrl-C among them."""
+    first_error: BaseException | None = None
+    for close in closes:
+        try:
+            close()
+        except BaseException as error:
+            first_error = first_error or error
+    return first_error

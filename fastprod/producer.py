@@ -10,7 +10,6 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from fastprod._core.bulk_producer import BulkProducer
@@ -37,6 +36,7 @@ from fastprod.interceptors import ProducerInterceptors
 from fastprod.metrics_reporter import MetricsReporters
 from fastprod.net.addresses import bootstrap_nodes
 from fastprod.partitioner import BoundPartitioner
+from fastprod.plugin import close_each
 from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
 from fastprod.serializers import BoundSerializer, close_serializers
 from fastprod.topic_name import check_topic_name
@@ -68,6 +68,7 @@ class KafkaProducer(BulkProducer):
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
+        self._is_forked = False
         self._config = ProducerConfig(settings, **config)
         values = self._config.values()
         self._interceptors: ProducerInterceptors | None = None
@@ -77,7 +78,6 @@ class KafkaProducer(BulkProducer):
         self._orphans: list[Engine] = []
         self._lock = threading.Lock()
         self._changed = threading.Condition()
-        self._is_forked = False
         self._fatal_error: KafkaError | None = None
         try:
             self._make_plugins(values)
@@ -107,7 +107,8 @@ class KafkaProducer(BulkProducer):
         """Make the native side and its threads; again in the child of a fork."""
         config = self._config
         nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
-        self._closing = False
+        self._closing = self._has_ended = False
+        self._closer: object = None
         self._delivery: threading.Thread | None = None
         engine = Engine(**engine_settings(config))
         metadata = Metadata(
@@ -142,10 +143,15 @@ class KafkaProducer(BulkProducer):
             buffer_bytes=config.buffer_memory,
             max_block_ms=config.max_block_ms,
         )
-        engine.start()
-        self._network_client.start()
-        if self._reporters is not None:
-            self._reporters.start(self.metrics, config)
+        try:
+            engine.start()
+            self._network_client.start()
+            if self._reporters is not None:
+                self._reporters.start(self.metrics, config)
+        except BaseException:
+            self._detach()
+            self._end(time.monotonic())
+            raise
 
     @property
     def config(self) -> ProducerConfig:
@@ -262,85 +268,87 @@ class KafkaProducer(BulkProducer):
                 The producer is closed all the same.
             ValueError: a negative timeout.
 
-        A second call does nothing.  Blocks: up to `timeout`.  From a delivery callback it counts as
-        close(0).  Source: A.9.
+        A second call does nothing, but for what Ctrl-C kept the first from.  Blocks: up to
+        `timeout`.  From a delivery callback it counts as close(0).  Source: A.9.
         """
         _check_timeout(timeout)
-        with self._lock:
-            if self._closing or self._is_forked:
-                self._closing = True
-                self._is_forked = False
-                self._detach()
-                return
-            self._closing = True
-        if threading.current_thread() is self._delivery:
-            _log.warning("close() was called from a delivery callback and throws away what is left")
-            timeout = 0
-        self._detach()
+        closer = object()
         try:
-            undelivered = self._end(timeout)
+            try:
+                if not self._may_close(closer):
+                    return
+                if threading.current_thread() is self._delivery:
+                    _log.warning("close() in a delivery callback throws away what is left")
+                    timeout = 0
+                deadline_s = None if timeout is None else time.monotonic() + timeout
+                self._drain(timeout == 0, deadline_s)
+            except BaseException:
+                deadline_s = time.monotonic()  # Ctrl-C: end at once, then let it through (A.9.7)
+                raise
+            finally:
+                if self._closer is closer:
+                    self._end(deadline_s)
+            self._close_plugins(quietly=False)
         except BaseException:
-            self._close_plugins(quietly=True)
+            if self not in _live and not self._has_ended:
+                self._close_plugins(quietly=True)
             raise
         finally:
-            _live.discard(self)
-        self._close_plugins(quietly=False)
-        if undelivered:
+            if self._closer is closer and not self._has_ended:
+                self._closer = None  # another call may
+        if undelivered := int(self._engine.counters()["records_aborted"]):
             raise UndeliveredError(undelivered, self._fatal_error)
 
-    def _end(self, timeout: float | None) -> int:
-        """Stop both threads within `timeout` seconds; returns the records thrown away."""
-        deadline_s = None if timeout is None else time.monotonic() + timeout
+    def _may_close(self, closer: object) -> bool:
+        """Take nothing more; whether to end the threads is up to this closer."""
+        with self._lock:
+            if self._is_forked:
+                self._is_forked, self._closer = False, True  # the threads are the parent's
+            elif self._closer is None:
+                self._closer = closer
+            self._closing = True
+            self._detach()
+            return self._closer is closer
+
+    def _drain(self, discards: bool, deadline_s: float | None) -> None:
+        """Let what is queued go, until the deadline."""
+        self._engine.close_accumulator(discards=discards)
+        self._engine.stop(now=discards)
+        while not self._network_client.join(_slice(deadline_s)):
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return
+
+    def _end(self, deadline_s: float | None) -> None:
+        """End every thread, however far another call came."""
         engine = self._engine
-        engine.close_accumulator(discards=timeout == 0)
-        engine.stop(now=timeout == 0)
-        interrupted: BaseException | None = None
-        try:
-            while not self._network_client.join(_slice(deadline_s)):
-                if deadline_s is not None and time.monotonic() >= deadline_s:
-                    break
-        except BaseException as error:
-            interrupted = error  # Ctrl-C: end at once, then let it through (A.9.7)
+        engine.close_accumulator(discards=True)
         engine.stop(now=True)
         engine.join()
         self._metadata.close()
         self._network_client.join(1.0)
         engine.close_deliveries()
         delivery = self._delivery
-        if delivery is None:
+        if delivery is None or delivery.ident is None:
             engine.run_deliveries(0)
         elif delivery is not threading.current_thread():
             delivery.join(None if deadline_s is None else _time_left(deadline_s))
         self._metrics.freeze()
-        if interrupted is not None:
-            raise interrupted
-        return int(engine.counters()["records_aborted"])
+        _live.discard(self)
 
     def _close_plugins(self, *, quietly: bool) -> None:
-        closing = [self._interceptors, self._reporters, self._partitioner]
-        first_error: Exception | None = None
-        for each in closing:
-            if each is not None:
-                try:
-                    each.close()
-                except Exception as error:
-                    first_error = first_error or error
-        try:
-            close_serializers(*self._serializers)
-        except Exception as error:
-            first_error = first_error or error
-        if first_error is not None and not quietly:
-            raise KafkaError("Failed to close kafka producer") from first_error
+        plugins = [self._interceptors, self._reporters, self._partitioner]
+        closes = [each.close for each in plugins if each is not None]
+        error = close_each([*closes, lambda: close_serializers(*self._serializers)])
+        self._has_ended = True
+        if error is not None and not isinstance(error, Exception):
+            raise error  # Ctrl-C
+        if error is not None and not quietly:
+            raise KafkaError("Failed to close kafka producer") from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -349,6 +357,8 @@ class KafkaProducer(BulkProducer):
         return _from_settings, (type(self), {n: getattr(config, n) for n in config.explicit})
 
     def __repr__(self) -> str:
+        if "_config" not in self.__dict__:
+            return f"<{type(self).__name__} without settings>"
         state = "closed" if self.closed and not self._is_forked else "open"
         return f"<{type(self).__name__} {self._config.client_id!r} {state}>"
 
@@ -401,13 +411,11 @@ class KafkaProducer(BulkProducer):
     def _start_delivery(self) -> None:
         with self._lock:
             if self._delivery is None:
-                engine = self._engine
+                name = f"kafka-producer-delivery | {self._config.client_id}"
                 self._delivery = threading.Thread(
-                    target=_deliver,
-                    args=(engine,),
-                    name=f"kafka-producer-delivery | {self._config.client_id}",
-                    daemon=True,
+                    target=_deliver, args=(self._engine,), name=name, daemon=True
                 )
+            if self._delivery.ident is None:  # also after Ctrl-C before it had started
                 self._delivery.start()
 
     def _count_error(self, topic: str) -> None:

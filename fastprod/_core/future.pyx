@@ -61,9 +61,10 @@ cdef void set_starter(Incomplete* list, object start):
 
 cdef int need_drain(Incomplete* list) except -1:
     """Somebody attaches a callback: there must be a thread that runs it."""
-    start = _starters.pop(<size_t>list, None)
+    start = _starters.get(<size_t>list)
     if start is not None:
-        start()
+        start()     # Ctrl-C may end it: then the next callback tries again
+        _starters.pop(<size_t>list, None)
     return 0
 
 
@@ -225,8 +226,8 @@ cdef class RecordFuture:
             if self.callbacks is not None and fp_load_i32_acq(&result.state) != RESULT_DONE:
                 self.callbacks = self._calls() + [call]     # attached already
                 return 0
-            self.callbacks = [call]
             need_drain(result.incomplete)
+            self.callbacks = [call]
             Py_INCREF(self)
             if result_attach(result, <PyObject*>self, index):
                 return 0

@@ -262,8 +262,8 @@ cdef class ProducerBase:
         if not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
         if not self.has_delivery:
-            self.has_delivery = True
             need_drain(&self.engine_.accumulator.incomplete)
+            self.has_delivery = True
         future.callbacks = on_delivery
         Py_INCREF(future)
         return <PyObject*>future

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fastprod.errors import ConfigError
-from fastprod.plugin import configure_plugin, make_plugin, plugin_name, takes
+from fastprod.plugin import close_each, configure_plugin, make_plugin, plugin_name, takes
 
 
 class Plain:
@@ -89,3 +89,18 @@ def test_names_are_those_of_functions_classes_and_objects_classes() -> None:
 )
 def test_takes_tells_how_many_arguments_fit(function: Callable[..., Any], counts: set[int]) -> None:
     assert {count for count in range(4) if takes(function, count)} == counts
+
+
+def test_each_is_closed_whatever_another_raises() -> None:
+    """A.9.6; Ctrl-C, too, keeps none from it."""
+    closed: list[str] = []
+
+    def fail(error: BaseException) -> None:
+        closed.append(type(error).__name__)
+        raise error
+
+    first = KeyboardInterrupt()
+    closes = [lambda: fail(first), lambda: fail(ValueError()), lambda: closed.append("last")]
+    assert close_each(closes) is first
+    assert closed == ["KeyboardInterrupt", "ValueError", "last"]
+    assert close_each([]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -213,3 +214,16 @@ def test_try_send_never_blocks() -> None:
         future = producer.try_send("t", b"v")
         assert future.done()
         assert future.exception(0) is not None
+
+
+def test_a_producer_whose_settings_are_wrong_can_be_shown() -> None:
+    """S13: by whoever prints the frames of the error."""
+    with pytest.raises(ConfigError) as caught:
+        KafkaProducer(bootstrap_servers="nowhere:1", linger_ms="long")
+    made = [
+        each
+        for frame in traceback.walk_tb(caught.value.__traceback__)
+        for each in frame[0].f_locals.values()
+        if isinstance(each, KafkaProducer)
+    ]
+    assert {repr(each) for each in made} == {"<KafkaProducer without settings>"}
