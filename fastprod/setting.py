@@ -58,6 +58,24 @@ def refusal(name: str) -> str | None:
     return REFUSED.get(name)
 
 
+_SECRETS = ("password", "secret", "jaas", "keystore_key", "token")
+
+
+class Secret(str):
+    """A setting's value that is not shown, in no repr and no printed local variable."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'[hidden]'"
+
+
+def concealed(name: str, value: str) -> str:
+    """Return the value of the setting `name`, a `Secret` if its name says so."""
+    plain = name.lower().replace(".", "_")
+    return Secret(value) if any(word in plain for word in _SECRETS) else value
+
+
 class BootstrapAddress(NamedTuple):
     """One entry of bootstrap_servers; an IPv6 host stands without its brackets."""
 

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
+from fastprod.setting import concealed
 from fastprod.spark.value_format.format_options import FORMAT_OPTIONS, is_format_option
 
 MISSING_BOOTSTRAP: Final = (
@@ -165,7 +166,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     Raises:
         ConfigError: an option is unknown, with the nearest name, or its value is wrong.
     """
-    lower = {name.lower(): value for name, value in given.items()}
+    lower = {name.lower(): concealed(name, value) for name, value in given.items()}
     for name in lower:
         _check_name(name)
     for name, choices in _CHOICES.items():

@@ -91,3 +91,13 @@ def test_javas_round_robin_partitioner_is_ours() -> None:
     options = sink_options({**BOOTSTRAP, "kafka.partitioner.class": java})
     options.check_settings()
     assert dict(options.settings)["partitioner.class"].startswith("fastprod.partitioner:")
+
+
+def test_settings_by_themselves_show_no_secret_either() -> None:
+    """S13: PySpark can print the local variables of a failing frame."""
+    given = {"kafka.bootstrap.servers": "a:1", "kafka.ssl.key.password": "hunter2"}
+    options = sink_options(given)
+    for settings in (options.settings, pickle.loads(pickle.dumps(options)).settings):
+        assert "hunter2" not in repr(settings)
+        assert "hunter2" not in repr(dict(settings))
+        assert dict(settings)["ssl.key.password"] == "hunter2"
