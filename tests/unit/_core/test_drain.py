@@ -44,6 +44,17 @@ def test_requests_of_one_batch_go_round_the_partitions_of_a_node() -> None:
     assert found[3:] == found[:3]
 
 
+def test_a_partition_with_many_batches_does_not_keep_its_turn() -> None:
+    """D.7.1: who was taken from goes to the end, though it has more that is due."""
+    sender = Steps([(0, 0)] * 3, max_request_size=BATCH_BYTES, batch_size=200)
+    for _ in range(3):
+        for partition in range(3):
+            sender.send(RECORD, partition)
+    found = [partition for _ in range(6) for partition in drained(sender)]
+    assert sorted(found[:3]) == [0, 1, 2]
+    assert found[3:] == found[:3]
+
+
 def test_a_muted_partition_is_passed_over() -> None:
     """L 38, D.7.2: the turn goes to the next."""
     sender = Steps([(0, 0)] * 3, max_request_size=BATCH_BYTES)
