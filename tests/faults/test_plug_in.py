@@ -83,6 +83,7 @@ def test_what_fails_in_send_is_told_there_and_what_fails_later_elsewhere(peer: P
     with quick_producer(
         peer, interceptor_classes=[watch], max_block_ms=1_500, max_request_size=10_000
     ) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         for topic, value, partition, kind in (
             ("t", bytes(20_000), 2, RecordTooLargeError),
             ("x" * 300, b"x", None, InvalidTopicError),
