@@ -214,7 +214,7 @@ def test_the_demo_stopped_by_ctrl_c_ends_its_broker() -> None:
         wait_until(lambda: demo_topics(broker_address(first)) != [])
         child.press_ctrl_c()
         code, _, err = child.end()
-    assert code == 130
+    assert code == 130, err
     assert re.search(r"^fastprod( demo)?: interrupted", err, re.MULTILINE)
     assert not listens(broker_address(first))
 
