@@ -129,13 +129,15 @@ def test_a_report_tells_rows_bytes_and_offsets_of_each_commit(
     assert first["sent_bytes"] > 0
 
 
-def test_a_report_that_cannot_be_written_does_not_fail_the_write(
+def test_a_report_that_cannot_be_written_is_refused_before_the_first_row(
     ours: SparkSink, kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
 ) -> None:
     name = topic(kafka)
     options = {"topic": name, "fastprod__report__path": str(tmp_path / "nosuch" / "report")}
-    assert ours.write("select 'v' value", **options).error is None
-    assert len(ours.records(name)) == 1
+    error = ours.write("select 'v' value", **options).error
+    assert error is not None
+    assert "fastprod.report.path" in error
+    assert ours.records(name) == []
 
 
 def test_large_arrow_types_are_written_too(
