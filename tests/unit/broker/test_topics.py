@@ -282,6 +282,18 @@ def test_a_partition_whose_nodes_are_gone_is_led_by_one_that_is_there() -> None:
     assert topic.partitions[0].leader in (0, 1, 2)
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="B4: two of one replica")
+def test_a_partition_that_lost_nodes_for_good_needs_no_more_in_sync_than_it_has() -> None:
+    """B4, as in Kafka: else nobody could append with acks=all in a cluster that became smaller."""
+    world = World()
+    saved = world.topics.create("t", 1, 3, {"min.insync.replicas": "2"}).saved()
+    moved = saved.partitions[0]._replace(replicas=[7, 8, 0])
+    topic = World().topics.restore(saved._replace(partitions=[moved]))
+    assert topic.partitions[0].replicas == [0]
+    assert topic.partitions[0].min_isr == 1
+    assert topic.config.text("min.insync.replicas") == "2"
+
+
 def test_partitions_of_all_topics_have_an_end() -> None:
     """Any client can make some."""
     world = World(max_partitions=5)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fastprod._core.log_validator import stamp
+from fastprod.broker.log import file_segment
+from fastprod.broker.log.file_handle import FileHandle
 from fastprod.broker.log.file_segment import FileSegment, file_name
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.segment import Appended
@@ -77,3 +82,22 @@ def test_a_batch_larger_than_a_block_is_stepped_over(tmp_path: Path) -> None:
     log.delete_records(5)
     assert log.offset_of_max_timestamp() == (6, TIME + 20_000)
     log.close()
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the number is another file's")
+def test_a_walk_holds_the_file_that_it_maps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3: others may need the descriptor before the file is mapped, and get its number."""
+    segment = filled(tmp_path, [0, 1, 2])
+    (tmp_path / "other").write_bytes(bytes(segment.size_bytes))
+    others: list[FileHandle] = []
+    real_mmap = mmap.mmap
+
+    def mmap_later(fd: int, size: int, access: int) -> mmap.mmap:
+        segment.close()
+        others.append(FileHandle(tmp_path / "other"))
+        return real_mmap(fd, size, access=access)
+
+    monkeypatch.setattr(file_segment.mmap, "mmap", mmap_later)
+    assert [info.base_offset for info, _ in segment.batches_from(0)] == [0, 1, 2]
