@@ -315,7 +315,9 @@ class FileSegment:
         size = self.size_bytes if size is None else size
         if position >= size:
             return
-        with mmap.mmap(self._file.open().fd, size, access=mmap.ACCESS_READ) as log:
+        # Held: else its number could be another file's before it is mapped.
+        handle = self._file.open()
+        with mmap.mmap(handle.fd, size, access=mmap.ACCESS_READ) as log:
             while (info := inspect(log, position, check_crc)) is not None:
                 yield info, position
                 position += info.size_bytes

@@ -584,6 +584,8 @@ class Log:
         with self._lock:
             self._closed = True
             segments, self._segments = self._segments, []
+            # Before a file goes: another topic's may have its name soon.
+            self._cuts += 1
             for segment in segments:
                 segment.close()
             try:

@@ -22,17 +22,15 @@ class _IndexFile:
 
     Attributes:
         base_offset: of the segment.
-        firsts: the first column.
         is_synced: whether what was saved would survive a power cut.
     """
 
     __slots__ = (
+        "_columns",
         "_entry",
         "_path",
         "_saved_count",
-        "_seconds",
         "base_offset",
-        "firsts",
         "is_synced",
     )
 
@@ -40,27 +38,34 @@ class _IndexFile:
         self._path = path
         self._entry = entry
         self.base_offset = base_offset
-        self.firsts = array(first_type)
-        self._seconds = array("I")
+        # They grow, and are replaced together when entries go: who looks up keeps what it found.
+        self._columns = (array(first_type), array("I"))
         self._saved_count = 0
         self.is_synced = True
 
     def __len__(self) -> int:
-        return len(self.firsts)
+        return len(self._columns[0])
 
     @property
     def size_bytes(self) -> int:
         """Of the file, once all is saved."""
-        return len(self.firsts) * self._entry.size
+        return len(self) * self._entry.size
 
     def entries(self) -> list[tuple[int, int]]:
         """All entries as they stand in the file."""
-        return list(zip(self.firsts, self._seconds, strict=True))
+        return list(zip(*self._columns, strict=True))
 
     def _add(self, first: int, second: int) -> None:
+        firsts, seconds = self._columns
         # A reader looks the second column up by a place in the first.
-        self._seconds.append(second)
-        self.firsts.append(first)
+        seconds.append(second)
+        firsts.append(first)
+
+    def _keep(self, count: int) -> None:
+        """Forget all entries but the first `count`; in the file the next take their place."""
+        firsts, seconds = self._columns
+        self._columns = (firsts[:count], seconds[:count])
+        self._saved_count = min(self._saved_count, count)
 
     def load(self) -> bool:
         """Read the file; False: there is none, or it cannot be an index (C3.5)."""
@@ -71,19 +76,18 @@ class _IndexFile:
         self.clear()
         if len(data) % self._entry.size:
             return False
+        firsts, seconds = self._columns
         for first, second in self._entry.iter_unpack(data):
-            if self.firsts and (first <= self.firsts[-1] or second <= self._seconds[-1]):
+            if firsts and (first <= firsts[-1] or second <= seconds[-1]):
                 self.clear()
                 return False
             self._add(first, second)
-        self._saved_count = len(self.firsts)
+        self._saved_count = len(firsts)
         return True
 
     def clear(self) -> None:
         """Forget all entries; the file is written anew by the next `save`."""
-        del self.firsts[:]
-        del self._seconds[:]
-        self._saved_count = 0
+        self._keep(0)
 
     def save(self) -> None:
         """Append what the file has not yet.
@@ -91,7 +95,7 @@ class _IndexFile:
         Raises:
             OSError: it cannot be written.
         """
-        count = len(self.firsts)
+        count = len(self)
         if self._saved_count == count and count:
             return
         handle = FileHandle(self._path, create=True)
@@ -100,9 +104,8 @@ class _IndexFile:
         start = self._saved_count
         if start == 0:
             handle.truncate(0)
-        data = b"".join(
-            self._entry.pack(self.firsts[i], self._seconds[i]) for i in range(start, count)
-        )
+        firsts, seconds = self._columns
+        data = b"".join(map(self._entry.pack, firsts[start:], seconds[start:]))
         handle.write_at(data, start * self._entry.size)
         self._saved_count = count
 
@@ -140,18 +143,21 @@ class OffsetIndex(_IndexFile):
 
     def position_of(self, offset: int) -> int:
         """A batch's position from which walking on reaches `offset`."""
-        index = bisect_right(self.firsts, offset - self.base_offset) - 1
-        return self._seconds[index] if index >= 0 else 0
+        firsts, seconds = self._columns
+        index = bisect_right(firsts, offset - self.base_offset) - 1
+        return seconds[index] if index >= 0 else 0
 
     @property
     def last_position(self) -> int:
         """Of the last entry; -1: none."""
-        return self._seconds[-1] if self._seconds else -1
+        _, seconds = self._columns
+        return seconds[-1] if seconds else -1
 
     @property
     def last_offset(self) -> int:
         """Of the last entry; the one before the base offset: none."""
-        return self.base_offset + (self.firsts[-1] if self.firsts else -1)
+        firsts, _ = self._columns
+        return self.base_offset + (firsts[-1] if firsts else -1)
 
 
 class TimeIndex(_IndexFile):
@@ -169,24 +175,29 @@ class TimeIndex(_IndexFile):
 
     def append(self, timestamp: int, last_offset: int) -> None:
         """Note that up to `last_offset` no timestamp is larger; nothing if none grew."""
-        if timestamp > (self.firsts[-1] if self.firsts else -1):
+        firsts, _ = self._columns
+        if timestamp > (firsts[-1] if firsts else -1):
             self._add(timestamp, last_offset - self.base_offset)
 
     def drop_after(self, last_offset: int) -> None:
         """Forget entries beyond `last_offset`; what comes next takes their place in the file."""
-        while self.firsts and self.base_offset + self._seconds[-1] > last_offset:
-            self.firsts.pop()
-            self._seconds.pop()
-        self._saved_count = min(self._saved_count, len(self.firsts))
+        _, seconds = self._columns
+        count = len(seconds)
+        while count and self.base_offset + seconds[count - 1] > last_offset:
+            count -= 1
+        if count < len(seconds):
+            self._keep(count)
 
     def offset_before(self, timestamp: int) -> int:
         """Last offset of a batch; no record before it has a timestamp from `timestamp` on."""
-        index = bisect_right(self.firsts, timestamp) - 1
-        return self.base_offset + (self._seconds[index] if index >= 0 else 0)
+        firsts, seconds = self._columns
+        index = bisect_right(firsts, timestamp) - 1
+        return self.base_offset + (seconds[index] if index >= 0 else 0)
 
     @property
     def last(self) -> tuple[int, int]:
         """(largest timestamp, last offset of its batch); (-1, the base offset): no entry."""
-        if not self.firsts:
+        firsts, seconds = self._columns
+        if not firsts:
             return -1, self.base_offset
-        return self.firsts[-1], self.base_offset + self._seconds[-1]
+        return firsts[-1], self.base_offset + seconds[-1]

@@ -394,7 +394,6 @@ def test_an_offset_by_timestamp_is_one_of_before_or_after(make: LogMaker) -> Non
             break
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="an entry that a reader found goes")
 def test_an_offset_by_timestamp_is_found_while_the_end_of_an_index_is_replaced(
     tmp_path: Path,
 ) -> None:
@@ -553,7 +552,6 @@ def test_a_deleted_log_is_gone(make: LogMaker) -> None:
     assert again.append(sequenced(8, 77), 0).base_offset == 0
 
 
-@pytest.mark.xfail(strict=True, raises=(AssertionError, LogError), reason="a name has another log")
 def test_a_read_never_finds_another_log_of_the_name(tmp_path: Path) -> None:
     """D4.3: its topic is deleted, and made again, before any line of the read."""
 
