@@ -235,21 +235,15 @@ class Topics:
                 codes.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic(s): {', '.join(colliding)}",
             )
-        is_clamped = False
         if assignment:
             replicas = self._checked_assignment(assignment, partition_count, replication_factor)
         else:
             count = self._checked_count(partition_count)
-            factor, is_clamped = self._checked_factor(replication_factor)
-            replicas = self._spread(count, factor)
+            replicas = self._spread(count, self._checked_factor(replication_factor))
         try:
-            checked = self._topic_config(config)
+            return self._topic_config(config), replicas
         except InvalidConfigError as error:
             raise TopicError(codes.INVALID_CONFIG, str(error)) from None
-        if is_clamped and checked.number(_MIN_ISR) > factor:
-            # Else nobody could ever append with acks=all.
-            checked = TopicConfig(self._config, {**checked.overrides, _MIN_ISR: str(factor)})
-        return checked, replicas
 
     def create(
         self,
@@ -454,7 +448,8 @@ class Topics:
         partition = Partition(
             topic.name, index, log, saved.replicas, saved.leader_epoch, self._live
         )
-        partition.min_isr = topic.config.number(_MIN_ISR)
+        # As in Kafka: else nobody could ever append with acks=all.
+        partition.min_isr = min(topic.config.number(_MIN_ISR), len(saved.replicas))
         topic.partitions.append(partition)
         self._partition_count += 1
         return partition
@@ -481,18 +476,17 @@ class Topics:
             )
         return count
 
-    def _checked_factor(self, factor: int) -> tuple[int, bool]:
-        """How many replicas there will be, and whether more were asked for."""
+    def _checked_factor(self, factor: int) -> int:
+        """How many replicas there will be."""
         if factor == -1:
             factor = self._config.default_replication_factor
         node_count = len(self._node_ids)
-        is_clamped = factor > node_count
-        if factor < 1 or (is_clamped and not self._config.clamp_replication):
+        if factor < 1 or (factor > node_count and not self._config.clamp_replication):
             raise TopicError(
                 codes.INVALID_REPLICATION_FACTOR,
                 f"replication factor {factor}; this cluster has {node_count} node(s)",
             )
-        return min(factor, node_count), is_clamped
+        return min(factor, node_count)
 
     def _checked_assignment(
         self, assignment: Mapping[int, Sequence[int]], partition_count: int, factor: int
