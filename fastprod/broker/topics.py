@@ -177,6 +177,14 @@ class Topics:
         """Nodes that new topics count on, by id."""
         return self._live
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether another thread makes or deletes topics: who wants to as well would wait."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        self._lock.release()
+        return False
+
     def set_live(self, node_ids: Sequence[int]) -> None:
         """Have the leaders of topics that are made from now on be among these nodes."""
         with self._lock:

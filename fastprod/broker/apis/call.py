@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from fastprod.broker.request import Request, SizedBuffer
 from fastprod.broker.side_track import SideTrack
+from fastprod.broker.topics import Topics
 
 # What the network's thread may make or delete: a file of each takes up to a millisecond.
 _QUICK_PARTITIONS = 16
@@ -80,7 +81,11 @@ class ApiHandler(Protocol):
 
 
 def change_topics(
-    track: SideTrack, call: Call[Any], partition_count: int, work: Callable[[], None]
+    topics: Topics,
+    track: SideTrack,
+    call: Call[Any],
+    partition_count: int,
+    work: Callable[[], None],
 ) -> None:
     """Have `work` make or delete so many partitions and answer the call: now, if that is quick.
 
@@ -94,7 +99,7 @@ def change_topics(
         except Exception as error:
             call.failed(error)
 
-    if partition_count <= _QUICK_PARTITIONS and track.is_idle:
+    if partition_count <= _QUICK_PARTITIONS and track.is_idle and not topics.is_busy:
         work()
     elif not track.put(guarded):
         call.close()

@@ -101,7 +101,8 @@ class MetadataApi:
             self._answer(call, [self._find(each, failed) for each in asked])
 
         if plans:
-            change_topics(self._track, call, len(plans) * self._config.num_partitions, answer)
+            count = len(plans) * self._config.num_partitions
+            change_topics(self._cluster.topics, self._track, call, count, answer)
         else:
             answer()
 

@@ -58,7 +58,8 @@ class CreateTopicsApi:
     def handle(self, call: Call[CreateTopicsRequest]) -> None:
         """Make every topic that can be made; they can be used when the answer goes out."""
         counts = [self._partition_count(topic) for topic in call.message.topics]
-        change_topics(self._track, call, sum(counts), lambda: self._create_all(call))
+        topics = self._cluster.topics
+        change_topics(topics, self._track, call, sum(counts), lambda: self._create_all(call))
 
     def _partition_count(self, asked: CreatableTopic) -> int:
         if asked.num_partitions == -1:
@@ -213,7 +214,8 @@ class DeleteTopicsApi:
         """Delete every topic that there is."""
         found = [self._find(asked) for asked in _asked(call)]
         count = sum(len(topic.partitions) for topic in found if topic is not None)
-        change_topics(self._track, call, count, lambda: self._delete_all(call))
+        topics = self._cluster.topics
+        change_topics(topics, self._track, call, count, lambda: self._delete_all(call))
 
     def _find(self, asked: DeleteTopicState) -> Topic | None:
         topics = self._cluster.topics

@@ -52,7 +52,6 @@ def test_a_second_answer_is_an_error_of_the_handler() -> None:
         ("DeleteTopics", 1, DeleteTopicsRequest(topic_names=["old"])),
     ],
 )
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="B8: it waits for another thread")
 def test_who_changes_topics_waits_for_nobody_on_the_networks_thread(
     api: str, version: int, message: Any
 ) -> None:
