@@ -300,6 +300,38 @@ def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> 
         producer.warmup("t", timeout=WAIT_S)
 
 
+@pytest.mark.xfail(strict=True, raises=KafkaTimeoutError, reason="a warm-up tries each leader once")
+@pytest.mark.parametrize("what", ["it is back", "another leads"])
+def test_a_warm_up_tries_again_until_the_leaders_are_there(
+    new_peer_cluster: PeerClusterFactory, what: str
+) -> None:
+    """A connection that was refused is nothing final, nor is a leader."""
+    cluster = new_peer_cluster(2, {"t": 2})
+    first, second = cluster.nodes
+    second.refuse_connections()
+    failures: list[BaseException] = []
+    with quick_producer(first) as producer:
+
+        def warm() -> None:
+            try:
+                producer.warmup("t", timeout=WAIT_S)
+            except KafkaError as error:
+                failures.append(error)
+
+        warming = threading.Thread(target=warm)
+        warming.start()
+        cluster.wait_until(lambda: "refused" in producer._network_client.trouble(2))
+        if what == "it is back":
+            second.accept_connections()
+        else:
+            for partition in (0, 1):
+                cluster.move_leader("t", partition, 1)
+        warming.join(2 * WAIT_S)
+        assert not warming.is_alive()
+    for failure in failures:
+        raise failure
+
+
 def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None:
     """F.5.1; users' need 12."""
     peer.on(INIT_PRODUCER_ID).error(14).always()

@@ -6,6 +6,7 @@ import pytest
 
 from fastprod.api_versions import API_VERSIONS, METADATA
 from fastprod.errors import DeliveryTimeoutError
+from fastprod.partitioner import RoundRobinPartitioner
 from peer.scripted_peer import Peer
 from peer_fixtures import PeerClusterFactory, PeerFactory
 from quick_producer import WAIT_S, quick_producer
@@ -128,3 +129,19 @@ def test_metadata_that_does_not_come_for_too_long_starts_everything_anew(
         assert producer.send("t", b"x").result(WAIT_S).offset == 0
         rule.cancel()
     assert good.values("t", 0) == [b"x"]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=ValueError, reason="a new start hides from partitioners what was known"
+)
+def test_a_partitioner_of_ones_own_sees_what_was_known_while_nobody_answers(peer: Peer) -> None:
+    """C.3, H.5.2: records wait for the brokers whoever chooses their partitions."""
+    with quick_producer(peer, partitioner_class=RoundRobinPartitioner) as producer:
+        found = [producer.send("t", b"x").result(WAIT_S).partition]
+        peer.refuse_connections()
+        peer.close_all()
+        producer._metadata.rebootstrap()
+        waiting = [producer.send("t", b"x") for _ in range(2)]
+        peer.accept_connections()
+        found += [future.result(WAIT_S).partition for future in waiting]
+    assert sorted(found) == [0, 1, 2]

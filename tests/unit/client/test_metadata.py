@@ -307,6 +307,21 @@ def test_a_newer_epoch_seen_elsewhere_makes_the_leader_unknown(world: World) -> 
         world.metadata.update_last_seen_epoch_if_newer("t", 0, -1)
 
 
+@pytest.mark.xfail(strict=True, reason="a hint's node is nothing new to the next answer")
+def test_a_node_that_a_hint_brought_is_news_for_the_other_topics_it_leads(world: World) -> None:
+    """H.4, H.6: their leaders were unknown, and are known from the next answer on."""
+    for topic in ("hinted", "other"):
+        world.metadata.add(topic, world.now_ms)
+    world.give(topic_metadata("hinted", (1,)), topic_metadata("other", (1,), leader=3))
+    assert world.metadata.cluster.leader_for("other", 0) is None
+    hint = LeaderHint("hinted", 0, 3, 2)
+    assert world.metadata.apply_leader_hints([hint], [B3]) == [hint]
+    topics = topic_metadata("hinted", (2,), leader=3), topic_metadata("other", (1,), leader=3)
+    changes = world.metadata.update(world.ask(), answer(*topics, nodes=(B1, B2, B3)), world.now_ms)
+    assert "other" in changes.changed_topics
+    assert changes.cluster.leader_for("other", 0) == B3
+
+
 def test_leader_hints_move_leaders_and_ask_for_an_update(world: World) -> None:
     """H.6; L 176 testTopicMetadataOnUpdatePartitionLeadership."""
     world.metadata.add("t", world.now_ms)

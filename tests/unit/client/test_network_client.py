@@ -16,7 +16,7 @@ from fastprod.client.events import CloseReason, Event, EventKind
 from fastprod.client.metadata import Metadata
 from fastprod.client.network_client import NetworkClient, _Pending
 from fastprod.config import ProducerConfig
-from fastprod.errors import KafkaError
+from fastprod.errors import IllegalStateError, KafkaError
 from fastprod.net.addresses import Address
 from fastprod.records import Node
 
@@ -535,6 +535,33 @@ def test_a_hint_that_came_before_an_answer_is_taken_before_it() -> None:
     known = world.metadata.cluster.partition("t", 0)
     assert known is not None
     assert (known.leader_id, known.leader_epoch) == (1, 0)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=IllegalStateError, reason="a request that was given up fails the next one"
+)
+def test_a_metadata_request_that_was_lost_long_ago_says_nothing_about_the_next_one() -> None:
+    """H.2.6: the news that it was lost may come after that of its connection."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    for node_id in (1, 2):
+        world.tell(EventKind.WARM, a=node_id)
+        world.turn()
+        world.connect(world.client._slot(node_id))
+    world.now_ms += 1000
+    world.metadata.request_update()
+    world.turn()
+    ((slot, token, _),) = world.sent()
+    world.tell(EventKind.DISCONNECTED, slot, a=CloseReason.REMOTE)
+    world.now_ms += 1000
+    world.turn()
+    world.tell(EventKind.RESPONSE, slot, a=token)
+    world.turn()
+    world.answer_metadata({"t": [2]})
+    assert world.metadata.cluster.leader_for("t", 0) == Node(2, "b2", 9092)
 
 
 def test_it_ends_with_the_io_thread() -> None:

@@ -17,6 +17,7 @@ WHERE = "b1:9092 (node 1)"
 LOADING = 14
 DENIED = 31
 BAD_REQUEST = 42
+NOT_AUTHORIZED = 53  # of which the table has no more to say than its name
 NEWER_THAN_US = 30_000
 
 
@@ -98,7 +99,17 @@ def test_without_the_right_what_waits_fails_and_the_next_record_asks_again() -> 
     assert asked.delay_ms(0) == 0
 
 
-@pytest.mark.parametrize("code", [BAD_REQUEST, NEWER_THAN_US])
+@pytest.mark.parametrize(
+    "code",
+    [
+        BAD_REQUEST,
+        NEWER_THAN_US,
+        pytest.param(
+            NOT_AUTHORIZED,
+            marks=pytest.mark.xfail(strict=True, reason="its error ends with a colon"),
+        ),
+    ],
+)
 def test_any_other_refusal_is_the_end(code: int) -> None:
     """F.5.1."""
     engine = Engine()
@@ -107,6 +118,7 @@ def test_any_other_refusal_is_the_end(code: int) -> None:
     assert error is not None
     assert isinstance(error, ApiError)
     assert f"({code}): broker {WHERE} refused InitProducerId" in str(error)
+    assert not str(error).endswith((":", " "))
     assert [told[0] for told in engine.told] == ["trouble", "fail"]
     assert engine.told[1] == ("fail", code)
     assert asked.delay_ms(0) == NO_LIMIT_MS
