@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from fastprod.api_versions import (
-    API_NAMES,
     API_VERSIONS,
     HIGHEST_VERSION,
     INIT_PRODUCER_ID,
@@ -34,7 +33,7 @@ from fastprod.client.metadata import Metadata, MetadataChanges
 from fastprod.client.metadata_updater import MetadataUpdater, Step, check_partitions
 from fastprod.client.metrics import ProducerMetrics
 from fastprod.client.producer_id import UNSUPPORTED_VERSION, ProducerIdRequests, check_producer_id
-from fastprod.client.trouble import Limits, connection_trouble, protocol_trouble
+from fastprod.client.trouble import Limits, answer_trouble, connection_trouble, protocol_trouble
 from fastprod.config import ProducerConfig
 from fastprod.errors import KafkaError, NetworkError, UnsupportedVersionError, error_for_code
 from fastprod.frames import SchemaError
@@ -139,6 +138,7 @@ class NetworkClient:
         self._metrics = metrics
         self._tokens = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
+        self._metadata_token = 0
         self._slot_of: dict[int, int] = {}
         self._node_of: dict[int, int] = {}
         self._connected: dict[int, Node] = {}
@@ -360,10 +360,12 @@ class NetworkClient:
             self._note_trouble(trouble, node_id)
         self._updater.handle_disconnect(node_id, now_ms)
 
-    def _send(self, slot: int, frame: bytes, pending: _Pending) -> None:
+    def _send(self, slot: int, frame: bytes, pending: _Pending) -> int:
+        """Returns the token that the answer will have."""
         token = next(self._tokens)
         self._pending[token] = pending
         self._engine.send_frame(slot, token, frame)
+        return token
 
     def _on_response(self, event: Event) -> None:
         pending = self._pending.pop(event.a)
@@ -375,7 +377,7 @@ class NetworkClient:
             else:
                 self._on_producer_id(event, pending)
         except SchemaError as error:
-            text = _unreadable(self._where(pending.node_id), pending, error)
+            text = answer_trouble(self._where(pending.node_id), pending.api_key, error)
             _LOG.error("%s", text)
             self._note_trouble(NetworkError(text), pending.node_id)
             self._engine.close_connection(event.slot)
@@ -463,9 +465,12 @@ class NetworkClient:
             self._updater.handle_failed_request(now_ms, said)
             return
         frame = metadata_request(version, 0, self._config.client_id, topics)
-        self._send(self._slot(node.id), frame, _Pending(METADATA, version, node.id))
+        pending = _Pending(METADATA, version, node.id)
+        self._metadata_token = self._send(self._slot(node.id), frame, pending)
 
     def _on_metadata(self, event: Event, pending: _Pending) -> None:
+        if event.a != self._metadata_token:
+            return  # given up with its connection, and another one is on its way
         now_ms = self._clock_ms()
         if event.data is None:
             if self._updater.is_in_progress:
@@ -585,7 +590,7 @@ class NetworkClient:
             answer = parse_init_producer_id_response(pending.version, event.data)
             check_producer_id(answer)
         except SchemaError as error:
-            self._producer_id.failed(_unreadable(where, pending, error), now_ms)
+            self._producer_id.failed(answer_trouble(where, pending.api_key, error), now_ms)
             raise
         self._throttle(pending, answer.throttle_ms)
         failure = self._producer_id.answered(answer, where, now_ms)
@@ -593,8 +598,3 @@ class NetworkClient:
             self._listener.failed_for_good(failure)
         elif answer.error_code == 0:
             self._listener.connections_changed()
-
-
-def _unreadable(where: str, pending: _Pending, error: SchemaError) -> str:
-    name = API_NAMES[pending.api_key]
-    return f"broker {where} sent an answer to {name} that does not parse: {error}"

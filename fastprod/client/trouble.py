@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
+from fastprod.api_versions import API_NAMES
 from fastprod.client.events import CloseReason, Event
 
 _FAULT_CORRELATION: Final = 1
@@ -88,3 +89,8 @@ def protocol_trouble(where: str, event: Event) -> str:
             f"connection was closed, its requests are sent again"
         )
     return f"broker {where} left {event.b} partition(s) out of its Produce answer: sent again"
+
+
+def answer_trouble(where: str, api_key: int, error: Exception) -> str:
+    """Return what was wrong with an answer from `where` to a request of the control thread."""
+    return f"broker {where} sent an answer to {API_NAMES[api_key]} that does not parse: {error}"

@@ -16,7 +16,7 @@ from fastprod.client.events import CloseReason, Event, EventKind
 from fastprod.client.metadata import Metadata
 from fastprod.client.network_client import NetworkClient, _Pending
 from fastprod.config import ProducerConfig
-from fastprod.errors import IllegalStateError, KafkaError
+from fastprod.errors import KafkaError
 from fastprod.net.addresses import Address
 from fastprod.records import Node
 
@@ -537,9 +537,6 @@ def test_a_hint_that_came_before_an_answer_is_taken_before_it() -> None:
     assert (known.leader_id, known.leader_epoch) == (1, 0)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=IllegalStateError, reason="a request that was given up fails the next one"
-)
 def test_a_metadata_request_that_was_lost_long_ago_says_nothing_about_the_next_one() -> None:
     """H.2.6: the news that it was lost may come after that of its connection."""
     world = World(enable_idempotence=False)
