@@ -14,6 +14,9 @@ from fastprod._core.record_batch cimport ProducerBatch
 from fastprod._core.sync cimport fp_mutex_lock, fp_mutex_unlock
 from fastprod._core.timer_heap cimport NEVER, Timer, timer_pop_due, timer_set
 
+cdef enum:
+    UNKNOWN_SERVER_ERROR = -1   # the least of Kafka's codes; below are ours
+
 
 cdef ProducerBatch* _pop_expired(IoThread* io, Partition* p, int64_t* next_ns) noexcept nogil:
     cdef ProducerBatch* batch = NULL
@@ -70,7 +73,7 @@ cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept no
     cdef ProducerBatch* batch
     cdef ProducerBatch* following
     # A broker's code without an answer to records is about the producer id.
-    cdef const char* why = io.producer_id_trouble if code > 0 else NULL
+    cdef const char* why = io.producer_id_trouble if code >= UNKNOWN_SERVER_ERROR else NULL
     cdef int32_t why_size = -1 if why == NULL else <int32_t>strlen(why)
     fp_mutex_lock(&p.lock)
     batch = p.head

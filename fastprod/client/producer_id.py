@@ -112,7 +112,9 @@ class ProducerIdRequests:
             self.failed(f"broker {where} refused InitProducerId: {error}", now_ms)
             return None
         row = KAFKA_ERRORS.get(code, KAFKA_ERRORS[_UNKNOWN_SERVER_ERROR])
-        why = f"broker {where} refused InitProducerId, which idempotence needs: {row.text}"
+        why = f"broker {where} refused InitProducerId, which idempotence needs"
+        if row.text:
+            why = f"{why}: {row.text}"
         if code != _CLUSTER_AUTHORIZATION_FAILED:
             self._end(code, why)
             return error_for_code(code, message=why)
