@@ -169,7 +169,7 @@ class KafkaProducer(BulkProducer):
         """
         self._require_open()
         self._await_topic(topic, None, self._config.max_block_ms)
-        return self._metadata.cluster.partitions_for_topic(topic)
+        return self._metadata.known_cluster.partitions_for_topic(topic)
 
     def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.
@@ -188,36 +188,32 @@ class KafkaProducer(BulkProducer):
         self._require_open()
         timeout_s = self._config.max_block_ms / 1000 if timeout is None else timeout
         deadline_s = time.monotonic() + timeout_s
-        leaders = set()
         for topic in topics:
             left_ms = int((deadline_s - time.monotonic()) * 1000)
             self._await_topic(topic, None, max(0, left_ms))
-            for partition in self._metadata.cluster.partitions_for_topic(topic):
-                if partition.leader is not None:
-                    leaders.add(partition.leader.id)
-        for node_id in leaders:
-            self._network_client.warm(node_id)
         with self._changed:
-            while not self._is_warm(leaders):
+            while True:
+                leaders = self._metadata.known_cluster.leaders(topics)
+                cold = [node for node in leaders if not self._network_client.is_warm(node)]
+                if not cold and self._engine.has_producer_id:
+                    return
                 if time.monotonic() >= deadline_s:
                     raise KafkaTimeoutError(
                         f"warmup of {len(topics)} topic(s) did not end within "
-                        f"{timeout_s * 1000:,.0f} ms: {self._why_cold(leaders)}"
+                        f"{timeout_s * 1000:,.0f} ms: {self._why_cold(cold, len(leaders))}"
                     )
+                for node_id in cold:  # each time: what was tried may have failed
+                    self._network_client.warm(node_id)
                 self._changed.wait(_WARM_SLICE_S)
 
-    def _is_warm(self, leaders: set[int]) -> bool:
-        return self._engine.has_producer_id and all(map(self._network_client.is_warm, leaders))
-
-    def _why_cold(self, leaders: set[int]) -> str:
-        cold = [node for node in leaders if not self._network_client.is_warm(node)]
+    def _why_cold(self, cold: list[int], leader_count: int) -> str:
         if not cold:
             why = self._network_client.producer_id_trouble()
             because = f": {why}" if why else ""
             return f"no broker has given the producer id that enable_idempotence needs{because}"
         troubles = [text for node in cold if (text := self._network_client.trouble(node))]
         because = f": {troubles[0]}" if troubles else ""
-        return f"{len(cold)} of {len(leaders)} leader(s) could not be reached{because}"
+        return f"{len(cold)} of {leader_count} leader(s) could not be reached{because}"
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until every record sent before is done, callbacks included.
@@ -474,13 +470,15 @@ class KafkaProducer(BulkProducer):
         try:
             self._require_open()
             began_s = time.monotonic()
-            if not self._knows(record.topic, partition):
+            cluster = self._metadata.known_cluster
+            if not (self._knows(record.topic, partition) and cluster.partitions(record.topic)):
                 try:
                     self._await_topic(
                         record.topic, partition, self._config.max_block_ms if may_block else 0
                     )
                 except ApiError as error:
                     return self._failed(record.topic, partition, error, on_delivery)
+                cluster = self._metadata.known_cluster
             waited_ms = int((time.monotonic() - began_s) * 1000)
             key_bytes, value_bytes = self._serialize(record)
             if partition is None and self._partitioner is not None:
@@ -490,7 +488,7 @@ class KafkaProducer(BulkProducer):
                     key_bytes,
                     record.value,
                     value_bytes,
-                    self._metadata.cluster,
+                    cluster,
                 )
             record.headers.freeze()
             return self._send_bytes(

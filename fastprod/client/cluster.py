@@ -168,6 +168,11 @@ class Cluster:
         known = self.partition(topic, partition)
         return None if known is None else self._leader(known)
 
+    def leaders(self, topics: Iterable[str]) -> frozenset[int]:
+        """Ids of the known nodes that lead partitions of these topics."""
+        named = {known.leader_id for topic in topics for known in self.partitions(topic).values()}
+        return frozenset(node_id for node_id in named if node_id >= 0 and node_id in self._nodes)
+
     def partitions_for_topic(self, topic: str) -> list[PartitionInfo]:
         """Every known partition of the topic, by number; empty for an unknown topic (A.5.1)."""
         partitions = self.partitions(topic)

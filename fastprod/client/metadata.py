@@ -98,7 +98,7 @@ class Metadata:
 
     Callers wait for topics here; the control thread asks what to request, and hands in the
     answers. Every method may be called from any thread and does not block, but for
-    ``wait_for_topic``. ``cluster`` takes no lock.
+    ``wait_for_topic``. ``cluster`` and ``known_cluster`` take no lock.
 
     Args:
         refresh_backoff: ``retry.backoff.ms`` and its max.
@@ -132,7 +132,7 @@ class Metadata:
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
         self._epochs = LeaderEpochs()
         self._cluster = Cluster.empty()
-        # The newest snapshot that brokers told, which a bootstrap leaves: what callers still know.
+        # The newest snapshot that an answer made: what callers still know after a bootstrap.
         self._told = self._cluster
         self._bootstrap_nodes: tuple[Node, ...] = ()
         self._update_version = 0
@@ -145,6 +145,12 @@ class Metadata:
     def cluster(self) -> Cluster:
         """The current snapshot."""
         return self._cluster
+
+    @property
+    def known_cluster(self) -> Cluster:
+        """The current snapshot, but after a bootstrap the one before it: records still go by it."""
+        cluster = self._cluster
+        return self._told if cluster.is_bootstrap else cluster
 
     @property
     def update_version(self) -> int:
@@ -368,8 +374,6 @@ class Metadata:
                 if last is None or hint.leader_epoch > last:
                     newer.append(hint)
             self._cluster, taken = self._cluster.with_leader_hint(newer, nodes)
-            if taken:
-                self._told = self._cluster
             for hint in taken:
                 self._epochs.see(hint.topic, hint.partition, hint.leader_epoch)
             self._schedule.request_full()

@@ -131,9 +131,6 @@ def test_metadata_that_does_not_come_for_too_long_starts_everything_anew(
     assert good.values("t", 0) == [b"x"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="a new start hides from partitioners what was known"
-)
 def test_a_partitioner_of_ones_own_sees_what_was_known_while_nobody_answers(peer: Peer) -> None:
     """C.3, H.5.2: records wait for the brokers whoever chooses their partitions."""
     with quick_producer(peer, partitioner_class=RoundRobinPartitioner) as producer:

@@ -307,7 +307,6 @@ def test_a_newer_epoch_seen_elsewhere_makes_the_leader_unknown(world: World) -> 
         world.metadata.update_last_seen_epoch_if_newer("t", 0, -1)
 
 
-@pytest.mark.xfail(strict=True, reason="a hint's node is nothing new to the next answer")
 def test_a_node_that_a_hint_brought_is_news_for_the_other_topics_it_leads(world: World) -> None:
     """H.4, H.6: their leaders were unknown, and are known from the next answer on."""
     for topic in ("hinted", "other"):
