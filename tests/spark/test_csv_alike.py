@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -28,20 +29,24 @@ FILES: dict[str, tuple[bytes, dict[str, str]]] = {
     "no quotes": (b'k,v\n"a,b"\n""",c""\n', {"quote": ""}),
     "names": (b'A,a,"x ""y",,""\n1,2,3,4,5\n', {}),
     "text": ("\ufeffk,v\n\u00e4,\u2003\n\u00a0,\0\n#1,\0x\n".encode(), {}),
+    "marks of byte order": ("k,v\n\ufeff1,x\n\ufeff,y\n\ufeff\ufeff2,\ufeffz\n".encode(), {}),
+    "only marks of byte order": ("\ufeffk\n\ufeff\n\ufeff".encode(), {}),
     "no line end": (b'k,v\n1,"x"\n2,', {}),
     "no rows": (b"k,v\n", {}),
     "a quote that is not closed": (b'k,v\n1,"x\ny",2\n', {}),
     "text behind a quote": (b'k,v\n1,"x"y\n', {}),
     "space behind a quote": (b'k,v\n1,"x" \n', {}),
     "no UTF-8": (b"k,v\n1,\xff\n", {}),
+    "NULs without quotes": (b"k,v\n\0,x\n", {"quote": ""}),
     "too many fields": (b"k,v\n1,x,y\n", {}),
     "too few fields": (b"k,v\n1\n", {}),
 }
-REFUSED = ("a quote", "text behind", "space behind", "no UTF-8", "too")
+REFUSED = ("a quote", "text behind", "space behind", "no UTF-8", "NULs", "too")
 
 MULTILINE: dict[str, bytes] = {
     "line feeds": b'k,v\n"a\nb","c\r\nd\re"\n\n5" x,"y""\n"\n',
     "carriage returns": b'"k\r\nl",v\r\n"a\r\nb","c\nd"\r\n\r\n1,x',
+    "a line of white space before the header": b' \n"a\nb"\n  \n\t\nc',
     "no rows": b"k,v\n",
 }
 
@@ -70,7 +75,19 @@ def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows:
     return [tuple(frame.columns), *(tuple(row) for row in frame.collect())]
 
 
-@pytest.mark.parametrize("name", list(FILES))
+R1 = "R1: a mark of byte order before a line of a block is lost"
+R2 = "R2: without a quote Spark takes NUL for one"
+R3 = "R3: with multiLine a line of white space is a row to Spark"
+KNOWN = {"marks of byte order": R1, "only marks of byte order": R1, "NULs without quotes": R2}
+KNOWN["a line of white space before the header"] = R3
+
+
+def named(names: list[str]) -> list[Any]:
+    marks = {name: [pytest.mark.xfail(strict=True, reason=why)] for name, why in KNOWN.items()}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
+
+
+@pytest.mark.parametrize("name", named(list(FILES)))
 def test_rows_are_those_of_spark_and_of_the_model(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
@@ -90,7 +107,7 @@ def test_rows_are_those_of_spark_and_of_the_model(
     assert found[1:] == wanted[1:]
 
 
-@pytest.mark.parametrize("name", list(MULTILINE))
+@pytest.mark.parametrize("name", named(list(MULTILINE)))
 def test_rows_with_line_ends_are_those_of_spark(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
