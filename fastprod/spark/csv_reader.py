@@ -21,7 +21,7 @@ import pyarrow.csv
 
 from fastprod.spark.file_splits import FileSplit
 from fastprod.spark.input_files import InputError, NeedsSpark
-from fastprod.spark.line_blocks import LineBlock, line_blocks
+from fastprod.spark.line_blocks import BOM, LineBlock, line_blocks
 from fastprod.spark.reader_options import ReaderOptions
 from fastprod.spark.record_blocks import WAY_OUT, line_ending, record_blocks, record_pattern
 
@@ -90,12 +90,28 @@ def read_csv(
     for block in blocks:
         rows = block.after(layout.first_row)
         if rows.data:
-            rows.check_text()
+            _check_text(rows, options)
             try:
                 table = _table(rows, layout, columns)
             except pyarrow.ArrowInvalid as error:
                 raise InputError(f"from line {rows.line_number():,} on: {error}") from error
             yield from _with_nulls(table, options).to_batches()
+
+
+def _check_text(block: LineBlock, options: ReaderOptions) -> None:
+    """Refuse bytes that are no text to Spark, or a quote that is none to pyarrow.
+
+    Raises:
+        InputError: in which line they are.
+    """
+    block.check_text()
+    index = -1 if options.quote else block.data.find(b"\0")
+    if index >= 0:
+        number = block.line_number(block.data.count(b"\n", 0, index))
+        raise InputError(
+            f"line {number:,} has a NUL, which is Spark's quote where none is given; spark-load "
+            f"--engine spark reads it"
+        )
 
 
 def _layout(path: str, options: ReaderOptions) -> _Layout | None:
@@ -104,17 +120,17 @@ def _layout(path: str, options: ReaderOptions) -> _Layout | None:
     if options.is_multiline:
         ending = line_ending(path)
         blocks = record_blocks(path, options, ending, block_bytes=_HEADER_BYTES)
-        record = record_pattern(options, ending).record
+        record, blank = record_pattern(options, ending).record, b"\r\n"
     else:
         blocks = line_blocks(path, block_bytes=_HEADER_BYTES)
-        record = re.compile(rb"[^\n]*\n")
+        record, blank = re.compile(rb"[^\n]*\n"), _WHITE
     for block in blocks:
         at = 0
         while at < len(block.data):
             found = record.match(block.data, at)
             end = found.end() if found else len(block.data)
             line = LineBlock(path, block.offset + at, block.data[at:end])
-            if line.data.strip(_WHITE):
+            if line.data.strip(blank):
                 first_row = line.offset + (end - at) * options.has_header
                 return _Layout(options, _names(line, options, ending), first_row, ending)
             at = end
@@ -122,7 +138,7 @@ def _layout(path: str, options: ReaderOptions) -> _Layout | None:
 
 
 def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
-    line.check_text()
+    _check_text(line, options)
     data = line.data.replace(ending, b"\n")
     if not options.is_multiline:
         if options.has_header and b"\r" in data.removesuffix(b"\n").removesuffix(b"\r"):
@@ -133,7 +149,7 @@ def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
         lines = re.split(rb"[\r\n]+", _as_spark_reads(line, options))
         data = next(filter(None, lines)) + b"\n"
     table = pyarrow.csv.read_csv(
-        io.BytesIO(data),
+        io.BytesIO(_marked(data)),
         read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True),
         parse_options=_parse_options(options),
         convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
@@ -173,6 +189,7 @@ def _parsed(data: bytes, layout: _Layout, columns: Sequence[str]) -> pyarrow.Tab
     if not data.endswith(b"\n"):
         # pyarrow takes an empty field at the very end for one in quotes, if others are.
         data += b"\n"
+    data = _marked(data)
     return pyarrow.csv.read_csv(
         pyarrow.BufferReader(data),
         read_options=pyarrow.csv.ReadOptions(
@@ -187,6 +204,11 @@ def _parsed(data: bytes, layout: _Layout, columns: Sequence[str]) -> pyarrow.Tab
             null_values=[""],
         ),
     )
+
+
+def _marked(data: bytes) -> bytes:
+    """With a mark of byte order before one that is text: pyarrow takes the first away."""
+    return BOM + data if data.startswith(BOM) else data
 
 
 def _parse_options(options: ReaderOptions) -> pyarrow.csv.ParseOptions:

@@ -15,9 +15,10 @@ BLOCK_BYTES: Final = 4 * 1024 * 1024
 """How much is read at once, unless a line is longer."""
 MOST_LINE_BYTES: Final = 256 * 1024 * 1024
 """The longest line, as a worker has it in its memory as a whole."""
+BOM: Final = b"\xef\xbb\xbf"
+"""The mark of byte order, which is no text at a file's beginning, and text anywhere else."""
 
 _BUFFER_BYTES: Final = 256 * 1024
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ def _check_length(path: str, at: int, data: bytes, known: int) -> None:
 def _line_start(file: io.BufferedReader, start: int) -> int:
     """Go to the first line that begins at an offset or behind it; return where that is."""
     if not start:
-        if file.peek(len(_BOM)).startswith(_BOM):
-            return len(file.read(len(_BOM)))
+        if file.peek(len(BOM)).startswith(BOM):
+            return len(file.read(len(BOM)))
         return 0
     at = start - 1
     file.seek(at)

@@ -1,8 +1,8 @@
 r"""CSV as Spark's reader reads it without multiLine, in plain Python; escape is the quote.
 
 Each line is parsed by itself, and a quoted field that is not closed ends with it. Where univocity,
-Spark's parser, has rules of its own (text behind an end quote, quotes that are not closed), a line
-is `odd`: nobody else reads it alike.
+Spark's parser, has rules of its own (text behind an end quote, quotes that are not closed, NUL for
+a quote where there is none), a line is `odd`: nobody else reads it alike.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def rows(
 ) -> list[Row] | None:
     """All rows, the header's among them; None: a line is odd, or has another count of fields."""
     found: list[Row] = []
+    if not quote and b"\0" in data:
+        return None
     for line in lines(data):
         parts = fields(line, separator, quote)
         if parts is None or (found and len(parts) != len(found[0])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -75,19 +74,7 @@ def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows:
     return [tuple(frame.columns), *(tuple(row) for row in frame.collect())]
 
 
-R1 = "R1: a mark of byte order before a line of a block is lost"
-R2 = "R2: without a quote Spark takes NUL for one"
-R3 = "R3: with multiLine a line of white space is a row to Spark"
-KNOWN = {"marks of byte order": R1, "only marks of byte order": R1, "NULs without quotes": R2}
-KNOWN["a line of white space before the header"] = R3
-
-
-def named(names: list[str]) -> list[Any]:
-    marks = {name: [pytest.mark.xfail(strict=True, reason=why)] for name, why in KNOWN.items()}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
-
-
-@pytest.mark.parametrize("name", named(list(FILES)))
+@pytest.mark.parametrize("name", list(FILES))
 def test_rows_are_those_of_spark_and_of_the_model(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
@@ -107,7 +94,7 @@ def test_rows_are_those_of_spark_and_of_the_model(
     assert found[1:] == wanted[1:]
 
 
-@pytest.mark.parametrize("name", named(list(MULTILINE)))
+@pytest.mark.parametrize("name", list(MULTILINE))
 def test_rows_with_line_ends_are_those_of_spark(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
