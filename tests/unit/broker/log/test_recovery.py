@@ -232,6 +232,34 @@ def test_what_a_deletion_left_is_removed(tmp_path: Path) -> None:
     assert [name for name in left if (folder / name).exists()] == []
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="B10: a hole is taken as it is")
+@pytest.mark.parametrize("gone_count", [1, 2, 3])
+def test_a_loss_of_the_tail_that_a_crash_cut_short_leaves_no_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone_count: int
+) -> None:
+    """C5.2, C8.3: also in a log that had ended well, and of which some segments are gone."""
+    write(tmp_path, 60).close()
+    log = reopen(tmp_path)
+    assert len(log._segments) > gone_count + 1
+    delete = FileSegment.delete
+    gone: list[FileSegment] = []
+
+    def delete_some(segment: FileSegment) -> None:
+        if len(gone) == gone_count:
+            raise KeyboardInterrupt
+        gone.append(segment)
+        delete(segment)
+
+    monkeypatch.setattr(FileSegment, "delete", delete_some)
+    with pytest.raises(KeyboardInterrupt):
+        log.truncate_to(1)
+    monkeypatch.undo()
+    again = reopen(tmp_path)
+    found = [offset for offset, _ in contents(again)]
+    assert found == list(range(again.log_end_offset))
+    assert len(gone) == gone_count
+
+
 def tail(directory: Path) -> Path:
     return files(directory, ".log")[-1]
 
