@@ -503,7 +503,8 @@ class Log:
         self._cuts += 1
         self._end_offset = max(offset, first_offset)
         self._segments = kept
-        for segment in gone:
+        # From the last to the first: a crash leaves no hole.
+        for segment in reversed(gone):
             segment.delete()
         self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
         self._start_offset = min(self._start_offset, self._end_offset)

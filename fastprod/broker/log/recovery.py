@@ -112,7 +112,8 @@ def _recover(
         kept.append(segment)
         if is_cut:
             break
-    for gone in segments[len(kept) :]:
+    # From the last to the first: a crash leaves no hole.
+    for gone in reversed(segments[len(kept) :]):
         folder.remove_segment(gone.base_offset)
     for closed in kept[:-1]:
         closed.finish()

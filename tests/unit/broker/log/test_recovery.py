@@ -232,7 +232,6 @@ def test_what_a_deletion_left_is_removed(tmp_path: Path) -> None:
     assert [name for name in left if (folder / name).exists()] == []
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="B10: a hole is taken as it is")
 @pytest.mark.parametrize("gone_count", [1, 2, 3])
 def test_a_loss_of_the_tail_that_a_crash_cut_short_leaves_no_hole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone_count: int
