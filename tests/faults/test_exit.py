@@ -15,7 +15,9 @@ import pytest
 
 from black_hole import black_hole, frozen
 from child_python import Finished, finish, run_python, start_python
+from fastprod.api_versions import PRODUCE
 from mock_cluster import MockCluster
+from peer.scripted_peer import Peer
 from readers import read_with_confluent
 
 PRELUDE = """
@@ -251,6 +253,25 @@ def test_several_producers_are_all_closed(mock_cluster: MockCluster) -> None:
     )
     assert finished.code == 0, finished
     assert values(mock_cluster) == numbered(5)
+
+
+@pytest.mark.xfail(strict=True, reason="stuck producers take the bound of an exit one by one")
+def test_producers_that_are_stuck_share_the_time_of_the_exit(peer: Peer) -> None:
+    """All deliver at once: the second one does not wait until the first one is given up."""
+    script = """
+    producers = [new_producer(linger_ms=60_000) for _ in range(3)]
+    for producer in producers:
+        producer.send("t", b"v", partition=0)
+    """
+    peer.on(PRODUCE).hold().times(3)
+    process = start_python(PRELUDE + textwrap.dedent(script), peer.bootstrap_servers)
+    try:
+        peer.wait_until_held(3)
+    finally:
+        peer.release()
+        finished = finish(process)
+    assert finished.code == 0, finished
+    assert peer.values("t", 0) == [b"v"] * 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
