@@ -21,6 +21,7 @@ from fastprod.client.metadata import Metadata
 from fastprod.client.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
 from fastprod.config import ProducerConfig
+from fastprod.deadline import check_timeout, slice_s, time_left_s
 from fastprod.engine_settings import engine_settings
 from fastprod.errors import (
     ApiError,
@@ -235,7 +236,7 @@ class KafkaProducer(BulkProducer):
             )
         if self._is_forked:
             return
-        _check_timeout(timeout)
+        check_timeout(timeout)
         with self._metrics.timed("flush"):
             left = self._engine.flush(timeout)
         if left is not None:
@@ -267,7 +268,7 @@ class KafkaProducer(BulkProducer):
         A second call does nothing, but for what Ctrl-C kept the first from.  Blocks: up to
         `timeout`.  From a delivery callback it counts as close(0).  Source: A.9.
         """
-        _check_timeout(timeout)
+        check_timeout(timeout)
         closer = object()
         try:
             try:
@@ -295,6 +296,15 @@ class KafkaProducer(BulkProducer):
         if undelivered := int(self._engine.counters()["records_aborted"]):
             raise UndeliveredError(undelivered, self._fatal_error)
 
+    def _begin_to_close(self) -> None:
+        """Take nothing more, and let what is queued go; `close` does the rest."""
+        with self._lock:
+            if self._closer is None and not self._is_forked:
+                self._closing = True
+                self._detach()
+                self._engine.close_accumulator()
+                self._engine.stop(now=False)
+
     def _may_close(self, closer: object) -> bool:
         """Take nothing more; whether to end the threads is up to this closer."""
         with self._lock:
@@ -310,7 +320,7 @@ class KafkaProducer(BulkProducer):
         """Let what is queued go, until the deadline."""
         self._engine.close_accumulator(discards=discards)
         self._engine.stop(now=discards)
-        while not self._network_client.join(_slice(deadline_s)):
+        while not self._network_client.join(slice_s(deadline_s)):
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return
 
@@ -327,7 +337,7 @@ class KafkaProducer(BulkProducer):
         if delivery is None or delivery.ident is None:
             engine.run_deliveries(0)
         elif delivery is not threading.current_thread():
-            delivery.join(None if deadline_s is None else _time_left(deadline_s))
+            delivery.join(None if deadline_s is None else time_left_s(deadline_s))
         self._metrics.freeze()
         _live.discard(self)
 
@@ -553,23 +563,6 @@ class KafkaProducer(BulkProducer):
             self._detach()
 
 
-def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and timeout < 0:
-        raise ValueError(f"timeout = {timeout}: must be 0 or more seconds, or None for no limit")
-
-
-def _slice(deadline_s: float | None) -> float:
-    """Seconds to wait at once: signals get their turn every 50 ms."""
-    if deadline_s is None:
-        return 0.05
-    return max(0.0, min(0.05, deadline_s - time.monotonic()))
-
-
-def _time_left(deadline_s: float) -> float:
-    """Seconds to wait for a thread: at least one, and no more than one can wait."""
-    return min(max(1.0, deadline_s - time.monotonic()), threading.TIMEOUT_MAX)
-
-
 def _deliver(engine: Engine) -> None:
     """The delivery thread: callbacks just fire, and never hold up the network."""
     while not engine.deliveries_closed:
@@ -583,10 +576,14 @@ def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> Kafka
 
 def _close_all() -> None:
     """At interpreter exit: deliver what is left, within a bound."""
-    for producer in list(_live):
+    producers = list(_live)
+    for producer in producers:
+        producer._begin_to_close()
+    deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
+    for producer in producers:
         with contextlib.suppress(ValueError):
             try:
-                producer.close(_EXIT_TIMEOUT_S)
+                producer.close(max(0.0, deadline_s - time.monotonic()))
             except KafkaError as error:
                 _log.error("at exit: %s", error)
 

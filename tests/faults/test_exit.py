@@ -255,7 +255,6 @@ def test_several_producers_are_all_closed(mock_cluster: MockCluster) -> None:
     assert values(mock_cluster) == numbered(5)
 
 
-@pytest.mark.xfail(strict=True, reason="stuck producers take the bound of an exit one by one")
 def test_producers_that_are_stuck_share_the_time_of_the_exit(peer: Peer) -> None:
     """All deliver at once: the second one does not wait until the first one is given up."""
     script = """

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+import fastprod.deadline
 import fastprod.producer
 from fastprod import KafkaProducer
 
 NOWHERE = "127.0.0.1:1"
 MOST_STEPS = 400
+FILES = (fastprod.producer.__file__, fastprod.deadline.__file__)
 
 
 class Interrupts:
-    """Ctrl-C at the nth place in producer.py where Python looks for signals: into a function of
+    """Ctrl-C at the nth place in a close where Python looks for signals: into a function of
     Python's, out of one of C's."""
 
     def __init__(self, step: int) -> None:
@@ -33,7 +35,7 @@ class Interrupts:
     def _count(self, frame: Any, event: str, _what: Any) -> None:
         if event not in ("call", "c_return"):
             return
-        if frame.f_code.co_filename != fastprod.producer.__file__:
+        if frame.f_code.co_filename not in FILES:
             return
         self._left -= 1
         if self._left == 0:

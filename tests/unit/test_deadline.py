@@ -1,0 +1,30 @@
+"""Deadlines: what is left of them, and time-outs that cannot be."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from fastprod.deadline import check_timeout, slice_s, time_left_s
+
+HOUR_S = 3600.0
+
+
+def test_a_negative_timeout_is_refused() -> None:
+    for timeout in (None, 0, 0.5):
+        check_timeout(timeout)
+    with pytest.raises(ValueError, match="timeout = -1: must be 0 or more"):
+        check_timeout(-1)
+
+
+def test_a_wait_is_cut_into_slices_that_end_with_the_deadline() -> None:
+    assert slice_s(None) == slice_s(time.monotonic() + HOUR_S) == 0.05
+    assert slice_s(time.monotonic() - HOUR_S) == 0.0
+
+
+def test_a_thread_is_waited_for_a_second_at_least_and_no_longer_than_can_be() -> None:
+    assert time_left_s(time.monotonic() - HOUR_S) == 1.0
+    assert HOUR_S / 2 < time_left_s(time.monotonic() + HOUR_S) <= HOUR_S
+    assert time_left_s(float("inf")) == threading.TIMEOUT_MAX
