@@ -437,6 +437,7 @@ class KafkaProducer(BulkProducer):
         timestamp_ms: int | None,
         on_delivery: Any,
         may_block: bool,
+        awaits_topic: bool = True,
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
         if isinstance(topic, ProducerRecord):
@@ -466,9 +467,11 @@ class KafkaProducer(BulkProducer):
                 on_delivery,
                 may_block,
             )
-        return self._send_with_plugins(record, on_delivery, may_block)
+        return self._send_with_plugins(record, on_delivery, may_block, awaits_topic)
 
-    def _send_with_plugins(self, record: ProducerRecord, on_delivery: Any, may_block: bool) -> Any:
+    def _send_with_plugins(
+        self, record: ProducerRecord, on_delivery: Any, may_block: bool, awaits_topic: bool
+    ) -> Any:
         """Interceptors, metadata, serializers, partitioner, in that order (A.3)."""
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
@@ -482,10 +485,9 @@ class KafkaProducer(BulkProducer):
             began_s = time.monotonic()
             cluster = self._metadata.known_cluster
             if not (self._knows(record.topic, partition) and cluster.partitions(record.topic)):
+                budget_ms = self._config.max_block_ms if may_block and awaits_topic else 0
                 try:
-                    self._await_topic(
-                        record.topic, partition, self._config.max_block_ms if may_block else 0
-                    )
+                    self._await_topic(record.topic, partition, budget_ms)
                 except ApiError as error:
                     return self._failed(record.topic, partition, error, on_delivery)
                 cluster = self._metadata.known_cluster
@@ -493,12 +495,7 @@ class KafkaProducer(BulkProducer):
             key_bytes, value_bytes = self._serialize(record)
             if partition is None and self._partitioner is not None:
                 partition = self._partitioner.partition(
-                    record.topic,
-                    record.key,
-                    key_bytes,
-                    record.value,
-                    value_bytes,
-                    cluster,
+                    record.topic, record.key, key_bytes, record.value, value_bytes, cluster
                 )
             record.headers.freeze()
             return self._send_bytes(

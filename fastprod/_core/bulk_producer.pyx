@@ -22,7 +22,9 @@ from fastprod._core.status cimport (
 from fastprod._core.sync cimport fp_now_ns, fp_wall_ms
 
 from fastprod.columns import is_columnar, is_plain, iter_rows
-from fastprod.errors import ApiError, KafkaError, ProducerClosedError
+from fastprod.errors import (
+    ApiError, BufferExhaustedError, KafkaError, MetadataTimeoutError, ProducerClosedError,
+)
 
 cdef enum:
     FIRST_CHUNK_RECORDS = 2048      # rows read before any is sent
@@ -106,19 +108,28 @@ cdef class BulkProducer(ProducerBase):
         return bulk
 
     cdef int _send_records(self, BulkFuture bulk, object topic, object rows) except -1:
-        """One by one, for plug-ins; what one does not take fails alone."""
+        """One by one, for plug-ins; what one does not take fails alone. max_block_ms is for the
+        whole bulk: once it was not enough for a topic or partition, the others are not waited for,
+        and once it was not enough for memory, the rest fails."""
+        cdef RecordFuture future
+        awaits_topic = True
         for value, key, header, partition, timestamp_ms in rows:
             try:
                 future = self._send_record(
-                    topic, value, key, header, partition, timestamp_ms, None, True)
+                    topic, value, key, header, partition, timestamp_ms, None, True, awaits_topic)
             except MemoryError:
                 raise
             except Exception as error:
                 if self.is_closed:
                     raise
                 bulk.refuse(1, _row_error(error))
-            else:
-                bulk.add_future(<RecordFuture?>future)
+                continue
+            bulk.add_future(future)
+            if future.result_ == NULL:      # it failed in `send`
+                error = future.outcome()
+                if isinstance(error, BufferExhaustedError):
+                    return self._refuse_rest(bulk, topic, rows, error)
+                awaits_topic = awaits_topic and not isinstance(error, MetadataTimeoutError)
         return 0
 
     cdef int _send_columns(self, BulkFuture bulk, ColumnRows rows) except -1:

@@ -29,9 +29,6 @@ BESIDE_PLUG_INS = [
     pytest.param(
         {"value_serializer": lambda data: data},
         id="plug-in",
-        marks=pytest.mark.xfail(
-            strict=True, raises=AssertionError, reason="each record waits for max_block_ms anew"
-        ),
     ),
 ]
 
