@@ -6,6 +6,7 @@ Each fault is named with the address, within the bound, and its end is enough to
 from __future__ import annotations
 
 import http.server
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -346,3 +347,11 @@ def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None
         "COORDINATOR_LOAD_IN_PROGRESS (14)",
     ):
         assert word in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, reason="math.inf is taken for a number of ms")
+def test_a_warm_up_may_take_for_ever_but_no_negative_time(peer: Peer) -> None:
+    with quick_producer(peer) as producer:
+        producer.warmup("t", timeout=math.inf)
+        with pytest.raises(ValueError, match="timeout = -1"):
+            producer.warmup("t", timeout=-1)

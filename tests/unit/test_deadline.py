@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 
@@ -12,11 +13,13 @@ from fastprod.deadline import check_timeout, slice_s, time_left_s
 HOUR_S = 3600.0
 
 
-def test_a_negative_timeout_is_refused() -> None:
-    for timeout in (None, 0, 0.5):
+@pytest.mark.xfail(strict=True, reason="not a number counts as a time-out")
+def test_a_timeout_that_is_negative_or_no_number_is_refused() -> None:
+    for timeout in (None, 0, 0.5, math.inf):
         check_timeout(timeout)
-    with pytest.raises(ValueError, match="timeout = -1: must be 0 or more"):
-        check_timeout(-1)
+    for timeout in (-1, math.nan):
+        with pytest.raises(ValueError, match=f"timeout = {timeout}: must be 0 or more"):
+            check_timeout(timeout)
 
 
 def test_a_wait_is_cut_into_slices_that_end_with_the_deadline() -> None:

@@ -31,7 +31,9 @@ TRIGGER_MS = 300_000
 class Client:
     """A control thread reduced to what the updater sees of it."""
 
-    def __init__(self, *, rebootstraps: bool = True) -> None:
+    def __init__(
+        self, *, rebootstraps: bool = True, reconnect_backoff_ms: int = RECONNECT_MS
+    ) -> None:
         self.world = World()
         self.metadata = self.world.metadata
         self.metadata.bootstrap([FIRST, SECOND])
@@ -50,7 +52,7 @@ class Client:
             can_send_more=lambda number: number not in self.busy,
             rebootstraps=rebootstraps,
             rebootstrap_trigger_ms=TRIGGER_MS,
-            reconnect_backoff_ms=RECONNECT_MS,
+            reconnect_backoff_ms=reconnect_backoff_ms,
             request_timeout_ms=TIMEOUT_MS,
         )
 
@@ -105,6 +107,16 @@ def test_from_the_first_connection_to_the_first_answer(client: Client) -> None:
     assert isinstance(changes, MetadataChanges)
     assert changes.cluster.nodes == (B1, B2)
     assert client.step() == (Step.WAIT, MAX_AGE_MS, None)
+
+
+@pytest.mark.xfail(strict=True, reason="without a backoff it does not sleep")
+def test_without_a_backoff_it_sleeps_all_the_same_while_there_is_nothing_to_do() -> None:
+    """A connection that takes its time must not cost a core."""
+    client = Client(reconnect_backoff_ms=0)
+    client.states.connecting(FIRST, client.now_ms)
+    step, delay_ms, _ = client.step()
+    assert step is Step.WAIT
+    assert delay_ms > 0
 
 
 def test_a_node_that_cannot_take_more_is_waited_for(client: Client) -> None:
