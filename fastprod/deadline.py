@@ -12,9 +12,9 @@ def check_timeout(timeout: float | None) -> None:
     """Refuse a time-out that cannot be.
 
     Raises:
-        ValueError: it is negative.
+        ValueError: it is negative, or not a number.
     """
-    if timeout is not None and timeout < 0:
+    if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout = {timeout}: must be 0 or more seconds, or None for no limit")
 
 

@@ -179,15 +179,18 @@ class KafkaProducer(BulkProducer):
 
         Args:
             topics: topic names.
-            timeout: seconds; default max_block_ms.
+            timeout: seconds, 0 or more; default max_block_ms.
 
         Raises:
             KafkaError: it did not work out in time, and why.
+            ValueError: a negative timeout.
 
         Blocks: up to `timeout`.
         """
         self._require_open()
-        timeout_s = self._config.max_block_ms / 1000 if timeout is None else timeout
+        check_timeout(timeout)
+        longest_s = self._config.max_block_ms / 1000 if timeout is None else timeout
+        timeout_s = min(longest_s, threading.TIMEOUT_MAX)
         deadline_s = time.monotonic() + timeout_s
         for topic in topics:
             left_ms = int((deadline_s - time.monotonic()) * 1000)

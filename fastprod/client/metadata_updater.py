@@ -17,6 +17,8 @@ from fastprod.records import Node
 _LOG = logging.getLogger(__name__)
 
 _REBOOTSTRAP_REQUIRED = 129
+_WAIT_WITHOUT_BACKOFF_MS = 10
+"""Between two looks while nothing can be done; what happens meanwhile wakes the thread."""
 _PARTITION_LIMIT = 1 << 20
 """No topic has so many: a damaged number must not become memory."""
 
@@ -97,7 +99,7 @@ class MetadataUpdater:
         self._can_send_more = can_send_more
         self._rebootstraps = rebootstraps
         self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
-        self._reconnect_backoff_ms = reconnect_backoff_ms
+        self._reconnect_backoff_ms = reconnect_backoff_ms or _WAIT_WITHOUT_BACKOFF_MS
         self._request_timeout_ms = request_timeout_ms
         self._in_progress: tuple[int, MetadataRequestAndVersion] | None = None
         self._attempt_start_ms: int | None = None

@@ -349,7 +349,6 @@ def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None
         assert word in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="math.inf is taken for a number of ms")
 def test_a_warm_up_may_take_for_ever_but_no_negative_time(peer: Peer) -> None:
     with quick_producer(peer) as producer:
         producer.warmup("t", timeout=math.inf)

@@ -109,7 +109,6 @@ def test_from_the_first_connection_to_the_first_answer(client: Client) -> None:
     assert client.step() == (Step.WAIT, MAX_AGE_MS, None)
 
 
-@pytest.mark.xfail(strict=True, reason="without a backoff it does not sleep")
 def test_without_a_backoff_it_sleeps_all_the_same_while_there_is_nothing_to_do() -> None:
     """A connection that takes its time must not cost a core."""
     client = Client(reconnect_backoff_ms=0)
