@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from typing import Self
 
 from bench.cliffs.side import Figures
 
 _CPUCLOCK_SCHED = 2
 _CLOCK_BITS = 3
+_MAIN = threading.main_thread()
 
 
 class Stopwatch:
@@ -57,5 +59,14 @@ def _clock_of(pid: int) -> int:
 
 def helpers_cpu_s() -> float:
     """CPU time of this process's Python threads, all but the main one."""
-    others = [each.ident for each in threading.enumerate() if each is not threading.main_thread()]
-    return sum(time.clock_gettime(time.pthread_getcpuclockid(ident)) for ident in others if ident)
+    return _threads_cpu_s(each for each in threading.enumerate() if each is not _MAIN)
+
+
+def native_cpu_s() -> float:
+    """CPU time of this process outside of its Python threads: that of the I/O thread."""
+    return time.process_time() - _threads_cpu_s(threading.enumerate())
+
+
+def _threads_cpu_s(threads: Iterable[threading.Thread]) -> float:
+    idents = [each.ident for each in threads]
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(each)) for each in idents if each)

@@ -7,7 +7,7 @@ from typing import Any
 from bench.cliffs.light_server import LightOptions, light_server
 from bench.cliffs.point import CliffPoint
 from bench.cliffs.side import Figures, Side, WrongResult, serve
-from bench.cliffs.stopwatch import Stopwatch
+from bench.cliffs.stopwatch import Stopwatch, native_cpu_s
 from fastprod import KafkaProducer
 
 _TOPIC = "answers"
@@ -44,23 +44,24 @@ def work(given: dict[str, Any]) -> Figures:
             raise WrongResult(f"round {number}: a record has another offset")
 
     send_round(0)
+    io_cpu_s = -native_cpu_s()
     with Stopwatch() as watch:
         for number in range(1, _ROUNDS + 1):
             send_round(number)
-    return watch.figures()
+    return {**watch.figures(), "io_thread_cpu_s": io_cpu_s + native_cpu_s()}
 
 
 POINTS = [
     CliffPoint(
         "answers.5000",
         f"a record to each of 5,000 partitions and a flush, {_ROUNDS} times; answers in another "
-        "order; the client",
+        "order; the client, and of it the I/O thread",
         _shuffled,
         5000,
     ),
     CliffPoint(
         "answers.5000.ordered",
-        "the same with answers in the order of the request; the client",
+        "the same with answers in the order of the request; the same",
         _ordered,
         5000,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import zlib
 from pathlib import Path
 
 from bench.cliffs.measured_broker import MeasuredBroker
@@ -40,7 +41,8 @@ class _Neighbour:
 
 
 def _measure(side: Side, topics: int, log: Path, *options: str) -> Figures:
-    names = [f"topic-{number}" for number in range(topics)]
+    # In no order, as users name them.
+    names = [f"topic-{zlib.crc32(b'%d' % number):08x}" for number in range(topics)]
     with (
         MeasuredBroker(side, log, *options) as broker,
         RawConnection(broker.address) as connection,
