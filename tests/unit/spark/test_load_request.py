@@ -197,3 +197,18 @@ def test_a_manifest_has_no_value_of_a_header_but_tells_another(tmp_path: Path) -
     with pytest.raises(InputError, match=r"was begun with mapping\.headers") as caught:
         Manifest.open(tmp_path, "j", settings(b"other"))
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, reason="R5: headers, which may be tokens, and passwords are shown")
+def test_what_may_be_secret_is_not_shown(request_: LoadRequest) -> None:
+    request = dataclasses.replace(
+        request_,
+        kafka={"ssl.key.password": "a-password"},
+        mapping=ColumnMapping(headers=(("auth", b"a-token"),)),
+    )
+    plan = load_plan(request)
+    assert plan.reader is not None
+    assert plan.reader.mapping.headers == (("auth", b"a-token"),)
+    for shown in (repr(plan), str(request), f"{plan.reader}", repr(request.mapping)):
+        assert "a-token" not in shown
+        assert "a-password" not in shown
