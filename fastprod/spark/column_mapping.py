@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastprod.spark.input_files import InputError
 
@@ -18,7 +18,7 @@ class ColumnMapping:
         key: column of the keys; None: `key` if there is one; "": no keys.
         partition: column of the partitions; None: the partitioner chooses.
         timestamp: column of the timestamps, or of ms since the epoch; None: the time of sending.
-        headers: (name, value) that every record gets.
+        headers: (name, value) that every record gets; not shown, as they may be tokens.
         header_columns: (name, column) of headers that a column holds.
         value_format: "raw": the column as it is; "json": all columns as one JSON object.
     """
@@ -27,7 +27,7 @@ class ColumnMapping:
     key: str | None = None
     partition: str | None = None
     timestamp: str | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     header_columns: tuple[tuple[str, str], ...] = ()
     value_format: str = "raw"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,7 +99,7 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     folders are not followed, as they may go round in circles: below a folder they are refused.
 
     Raises:
-        InputError: a path has nothing, cannot be read, or has a link to a folder.
+        InputError: a path has nothing, cannot be read, or has a link to a folder, a pipe or device.
     """
     found: dict[str, InputFile] = {}
     for given in paths:
@@ -149,6 +150,9 @@ def _unreadable(error: OSError) -> None:
 
 def _file(path: Path, root: Path) -> InputFile:
     found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        # A pipe has no size, cannot be cut, and would be read twice.
+        raise OSError(0, f"{path} is no regular file")
     if not os.access(path, os.R_OK):
         raise PermissionError(13, f"permission denied for {path.name}")
     return InputFile(str(path), str(root), found.st_size, found.st_mtime_ns)

@@ -46,7 +46,7 @@ class LoadRequest:
     Attributes:
         paths: files, folders, patterns; URLs for the engine "spark".
         topic: where to.
-        kafka: settings of the producer by Kafka's dotted names, with bootstrap.servers.
+        kafka: settings of the producer by Kafka's dotted names, with bootstrap.servers; not shown.
         kind: format of the files; None: by their names.
         mapping: which column is what.
         reader_options: by Spark's names.
@@ -64,7 +64,7 @@ class LoadRequest:
 
     paths: tuple[str, ...]
     topic: str
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)
     kind: str | None = None
     mapping: ColumnMapping = field(default_factory=ColumnMapping)
     reader_options: Mapping[str, str] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class StreamRequest:
 
     source: StreamSource
     topic: str
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)
     mapping: ColumnMapping = field(default_factory=ColumnMapping)
     select: str | None = None
     where: str | None = None

@@ -126,7 +126,6 @@ def test_no_character_of_a_path_is_a_pattern_of_sparks() -> None:
     assert literal("/a{b}/c[1]*?\\.csv") == r"/a\{b\}/c\[1\]\*\?\\.csv"
 
 
-@pytest.mark.xfail(strict=True, reason="R4: a pipe has no size, so nothing of it is loaded")
 @pytest.mark.parametrize("of_folder", [False, True])
 def test_a_pipe_is_no_file(tmp_path: Path, *, of_folder: bool) -> None:
     os.mkfifo(tmp_path / "a.csv")
