@@ -51,8 +51,8 @@ cdef struct ProduceReader:
 # Encode `request.batches` (sealed, in any order) as one Produce request: scratch and iov.
 cdef FpStatus produce_encode(Request* request, const ProduceHeader* header) noexcept nogil
 
-# The batch of an encoded request that `answer` is for; -1: nobody asked, or it has its answer (it is
-# NULL). `first` is looked at first, whatever it is, then halves: the next place for an answer in
+# The batch of an encoded request that `answer` is for; -1: nobody asked, or it has its answer (it
+# is NULL). `first` is looked at first, whatever it is, then halves: the next place for an answer in
 # the order of the request. `compared` grows by the places looked at.
 cdef int32_t produce_find(
     const Request* request, const ProducePartition* answer, int32_t first, int64_t* compared

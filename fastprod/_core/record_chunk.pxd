@@ -25,7 +25,8 @@ cdef class RecordChunk:
     cdef int add(self, object value, object key, object headers, object partition,
                  object timestamp_ms) except -1
     # Rows without headers and partitions, from the `count`-th on; `values` and `keys` (or None) are
-    # lists nobody changes. What it raises is wrong with the next row: `refuse` may follow, and this.
+    # lists nobody changes. What it raises is wrong with the next row: `refuse` may follow, then
+    # this again.
     cdef int add_plain(self, list values, list keys, int64_t timestamp_ms) except -1
     # The next row, or one that has been added, is not to be sent, because of a KafkaError.
     cdef int refuse(self, object error) except -1
