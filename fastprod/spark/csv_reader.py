@@ -8,6 +8,7 @@ before a separator or the line's end; quotes in other fields are plain text to b
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -174,13 +175,38 @@ def _table(block: LineBlock, layout: _Layout, columns: Sequence[str]) -> pyarrow
         # Spark has \n for the file's line end within quotes, too.
         return _parsed(data.replace(layout.ending, b"\n"), layout, columns)
     has_quotes = bool(options.quote) and options.quote.encode() in data
-    if has_quotes or (_may_be_white(layout) and _has_white_start(data)):
-        return _parsed(_as_spark_reads(block, options), layout, columns)
-    try:
-        return _parsed(data, layout, columns)
-    except pyarrow.ArrowInvalid:
-        # Perhaps a line of white space, which has too few fields.
-        return _parsed(_as_spark_reads(block, options), layout, columns)
+    is_odd = has_quotes and not _has_paired_quotes(data, options)
+    if not is_odd and not (_may_be_white(layout) and _has_white_start(data)):
+        # Perhaps there is a line of white space, which has too few fields.
+        with contextlib.suppress(pyarrow.ArrowInvalid):
+            table = _parsed(data, layout, columns)
+            # Fewer rows than lines: some are empty, or a quoted field has a line end.
+            if not has_quotes or table.num_rows == _count(data, b"\n"):
+                return table
+    return _parsed(_as_spark_reads(block, options), layout, columns)
+
+
+def _has_paired_quotes(data: bytes, options: ReaderOptions) -> bool:
+    r"""Whether each first quote follows, and each second precedes, a separator, a \n or a quote.
+
+    Then quoted fields are as they should be, if no row has two lines: with `\r`, nobody knows.
+    """
+    if b"\r" in data or not data.endswith(b"\n"):
+        return False
+    read = numpy.frombuffer(data, numpy.uint8)
+    beside = numpy.flatnonzero(read == ord(options.quote))
+    if len(beside) % 2:
+        return False
+    # Before the first byte is the last one, a line end.
+    beside[0::2] -= 1
+    beside[1::2] += 1
+    found = read[beside]
+    allowed = (found == ord(options.separator)) | (found == ord("\n"))
+    return bool((allowed | (found == ord(options.quote))).all())
+
+
+def _count(data: bytes, byte: bytes) -> int:
+    return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == ord(byte)))
 
 
 def _parsed(data: bytes, layout: _Layout, columns: Sequence[str]) -> pyarrow.Table:

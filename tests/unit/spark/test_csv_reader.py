@@ -186,3 +186,24 @@ def test_with_line_ends_in_quotes_a_line_of_white_space_is_a_row(tmp_path: Path)
     options = ReaderOptions(is_multiline=True)
     assert csv_names(str(path), options) == [" "]
     assert read(path, options, 100) == [("a",), (" ",)]
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [('1,"a ""b"""\n"",",x"\n', 0), ('1,5" x\n', 1), ('"1\n","x"\n', 1)]
+)
+def test_lines_are_looked_at_one_by_one_where_quotes_are_odd_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, count: int
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("k,v\n" + data)
+    looked = []
+    as_spark_reads = csv_reader._as_spark_reads
+
+    def noted(block: Any, options: ReaderOptions) -> bytes:
+        looked.append(block.offset)
+        return as_spark_reads(block, options)
+
+    monkeypatch.setattr(csv_reader, "_as_spark_reads", noted)
+    read(path, ReaderOptions(), 1_000)
+    # The header is looked at twice.
+    assert len([offset for offset in looked if offset]) == count
