@@ -302,3 +302,36 @@ def test_partitions_of_all_topics_have_an_end() -> None:
     world.topics.create("c", 2)
     world.topics.delete("a")
     world.topics.create("b", 3)
+
+
+@pytest.mark.xfail(strict=True, reason="a list of nodes is made for every partition")
+def test_replicas_are_chosen_once_for_all_partitions_that_are_alike() -> None:
+    """D4.7: who asks for 10,000 topics of 100,000 partitions must not keep others for minutes."""
+    topics = World().topics
+    topics.set_live([0, 2])
+    _, replicas = topics.check_new("t", MAX_PARTITION_COUNT, 3)
+    assert replicas[:3] == [[0, 2, 1], [2, 0, 1], [0, 2, 1]]
+    assert replicas[-1] == [2, 0, 1]
+    assert len(replicas) == MAX_PARTITION_COUNT
+    assert len({id(each) for each in replicas}) == 2
+
+
+@pytest.mark.parametrize("live", [[], [0], [1, 2], [0, 1, 2]])
+def test_leaders_go_round_the_live_nodes(live: list[int]) -> None:
+    topics = World().topics
+    topics.set_live(live)
+    _, replicas = topics.check_new("t", 7, 3)
+    leaders = live or [0, 1, 2]
+    assert [each[0] for each in replicas] == [leaders[at % len(leaders)] for at in range(7)]
+    assert all(sorted(each) == [0, 1, 2] for each in replicas)
+    assert topics.check_new("u", 1, 2)[1] == [replicas[0][:2]]
+
+
+@pytest.mark.xfail(strict=True, reason="only a creation asks how many partitions there are")
+def test_a_check_knows_how_many_partitions_there_may_be() -> None:
+    """CreateTopics with validate_only says what a creation would say (D4.7)."""
+    topics = World(max_partitions=5).topics
+    topics.create("t", 3)
+    with pytest.raises(TopicError) as refused:
+        topics.check_new("u", 3)
+    assert refused.value.code == codes.POLICY_VIOLATION
