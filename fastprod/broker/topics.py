@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -248,6 +249,7 @@ class Topics:
         else:
             count = self._checked_count(partition_count)
             replicas = self._spread(count, self._checked_factor(replication_factor))
+        self._refuse_too_many(len(replicas))
         try:
             return self._topic_config(config), replicas
         except InvalidConfigError as error:
@@ -313,7 +315,6 @@ class Topics:
     def _prepare(self, plan: NewTopic) -> Topic:
         """Open the logs of a topic and reserve its name; nobody can find it yet."""
         config, replicas = self.check_new(*plan)
-        self._refuse_too_many(len(replicas))
         topic = Topic(plan.name, os.urandom(16), config, self._now_ns())
         self._reserve(topic)
         try:
@@ -467,10 +468,13 @@ class Topics:
         live = self._live
         down = [each for each in self._node_ids if each not in live]
         led_by = live or self._node_ids
-        return [
+        turn_count = min(count, math.lcm(len(led_by), len(down) or 1))
+        turn = [
             [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
-            for index in range(count)
+            for index in range(turn_count)
         ]
+        # Partitions that are alike share a list: to look at a topic of very many is quick.
+        return [*turn * (count // turn_count), *turn[: count % turn_count]]
 
     def _topic_config(self, overrides: Mapping[str, str | None] | None) -> TopicConfig:
         return TopicConfig(self._config, overrides) if overrides else self._plain_config

@@ -304,7 +304,6 @@ def test_partitions_of_all_topics_have_an_end() -> None:
     world.topics.create("b", 3)
 
 
-@pytest.mark.xfail(strict=True, reason="a list of nodes is made for every partition")
 def test_replicas_are_chosen_once_for_all_partitions_that_are_alike() -> None:
     """D4.7: who asks for 10,000 topics of 100,000 partitions must not keep others for minutes."""
     topics = World().topics
@@ -327,7 +326,6 @@ def test_leaders_go_round_the_live_nodes(live: list[int]) -> None:
     assert topics.check_new("u", 1, 2)[1] == [replicas[0][:2]]
 
 
-@pytest.mark.xfail(strict=True, reason="only a creation asks how many partitions there are")
 def test_a_check_knows_how_many_partitions_there_may_be() -> None:
     """CreateTopics with validate_only says what a creation would say (D4.7)."""
     topics = World(max_partitions=5).topics
