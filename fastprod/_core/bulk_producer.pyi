@@ -41,7 +41,8 @@ class BulkProducer(ProducerBase):
 
         Raises:
             ProducerClosedError: `close` was called, perhaps while this waited.
-            TypeError, ValueError: `topic` is no str; the columns differ in length.
+            TypeError, ValueError: `topic` is no str; the columns differ in length, perhaps because
+                another thread changed one meanwhile.
             KafkaError: the producer has failed for good, and why.
 
         Rows before what was raised may have been queued; they are sent, and the error's

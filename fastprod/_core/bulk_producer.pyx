@@ -244,6 +244,9 @@ cdef class BulkProducer(ProducerBase):
         while native != NULL and at < count:
             part = list(values[at:at + MOST_PLAIN_RECORDS])
             part_keys = None if keys is None else list(keys[at:at + MOST_PLAIN_RECORDS])
+            if len(part) != min(count - at, MOST_PLAIN_RECORDS) or (
+                    keys is not None and len(part_keys) != len(part)):
+                raise ValueError("a column of a send_many() changed its length meanwhile")
             chunk = RecordChunk.__new__(RecordChunk, <int32_t>len(part))
             while chunk.count < len(part):
                 try:

@@ -297,3 +297,23 @@ def test_keyed_records_of_a_bulk_are_told_by_few_ranges(peer: Peer) -> None:
     assert found.record_count == 3_000
     assert found.byte_count == 2 * sum(map(len, keys))
     assert sorted(found.ranges) == [(p, 0, len(peer.values("t", p)), "t") for p in range(3)]
+
+
+@pytest.mark.parametrize("column", ["values", "keys"])
+@pytest.mark.parametrize("change", ["clear", "pop", "append"])
+def test_a_list_that_changes_its_length_meanwhile_is_refused(
+    peer: Peer, column: str, change: str
+) -> None:
+    """Another thread may have it while this one waits for metadata: no crash, no endless loop."""
+    columns = {"values": [b"value"] * 9, "keys": [b"key"] * 9}
+
+    class Meanwhile(KafkaProducer):
+        def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
+            super()._await_topic(topic, partition, timeout_ms)
+            given = columns[column]
+            given[:] = {"clear": [], "pop": given[:-1], "append": [*given, b"more"]}[change]
+
+    with Meanwhile({"bootstrap_servers": peer.bootstrap_servers}) as producer:
+        with pytest.raises(ValueError, match="changed its length"):
+            producer.send_many("t", columns["values"], columns["keys"])
+        assert producer.send_many("t", [b"next"]).result(10).record_count == 1
