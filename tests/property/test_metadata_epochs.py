@@ -84,14 +84,16 @@ def test_the_snapshot_follows_the_rules_and_epochs_never_go_back(
     for topic in TOPICS:
         world.metadata.add(topic, world.now_ms)
     world.give(*[topic_metadata(topic, error=3) for topic in TOPICS])
+    hinted: set[str] = set()
     for event in events:
         before = dict(oracle.seen)
         ids_before = dict(oracle.ids)
         if isinstance(event, Answer):
-            apply_answer(world, event)
+            apply_answer(world, event, hinted)
+            hinted.clear()
             oracle.answer(event)
         else:
-            world.metadata.apply_leader_hints([event], [])
+            hinted.update(hint.topic for hint in world.metadata.apply_leader_hints([event], []))
             oracle.hint(event)
         cluster = world.metadata.cluster
         known = {
@@ -113,13 +115,13 @@ def test_the_snapshot_follows_the_rules_and_epochs_never_go_back(
                     assert current.leader is None
 
 
-def apply_answer(world: World, event: Answer) -> None:
-    """One partial answer that names one topic."""
+def apply_answer(world: World, event: Answer, hinted: set[str]) -> None:
+    """One partial answer that names one topic; what hints changed since the last one is told too."""
     world.metadata.add(event.topic, world.now_ms)
     request = world.ask()._replace(is_partial=True)
     named = topic_metadata(event.topic, event.epochs, topic_id=event.topic_id, error=event.error)
     older = world.metadata.cluster
     response = answer(named, version=event.version)
     changes = world.metadata.update(request, response, world.now_ms)
-    assert changes.changed_topics <= {event.topic}
+    assert changes.changed_topics <= {event.topic, *hinted}
     assert changes.removed_topics == older.topics - changes.cluster.topics
