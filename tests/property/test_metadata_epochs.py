@@ -116,7 +116,7 @@ def test_the_snapshot_follows_the_rules_and_epochs_never_go_back(
 
 
 def apply_answer(world: World, event: Answer, hinted: set[str]) -> None:
-    """One partial answer that names one topic; what hints changed since the last one is told too."""
+    """One partial answer about one topic; it tells what hints changed since the last one, too."""
     world.metadata.add(event.topic, world.now_ms)
     request = world.ask()._replace(is_partial=True)
     named = topic_metadata(event.topic, event.epochs, topic_id=event.topic_id, error=event.error)
