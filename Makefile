@@ -9,48 +9,82 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-EXTRAS := demo test dev
-ENGINE := $(wildcard fastprod/_core/*.pyx fastprod/_core/*.pxd fastprod/_core/c/*.h)
+EXTRAS := cli demo test dev
+# The doors that tests have to the engine: built by `make dev`, and again where they are.
+TESTING = $(if $(wildcard $(VENV)/.doors),1,0)
+ENGINE := $(wildcard $(addprefix fastprod/_core/,*.pyx *.pxd */*.pyx */*.pxd c/*.h))
 
-.PHONY: help dev demo test accept check mutants bench bench-spark wheel clean
+.PHONY: help dev packages doors runnable jars demo test accept check mutants bench bench-spark wheel clean
 
 define install
 $(BIN)/python ci/requirements.py $(1) > $(VENV)/requirements.txt
-$(PIP) install --requirement $(VENV)/requirements.txt
+$(PIP) install --no-compile --requirement $(VENV)/requirements.txt
 endef
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-dev: $(VENV)/.installed $(VENV)/.built ## make .venv, install what is needed, build the engine in place
+dev: $(VENV)/.tools ## make .venv, install what is needed, build the engine in place
+	@$(MAKE) --no-print-directory --jobs=2 TESTING=1 packages doors
 
-# What the package and its demo need: little, so that the first demo is soon there.
-$(VENV)/.ready: pyproject.toml ci/requirements.py
+packages: $(VENV)/.installed
+	@:
+
+doors: $(VENV)/.doors
+	@:
+
+runnable: $(VENV)/.linked $(VENV)/.built
+	@:
+
+jars: $(VENV)/.linked
+	ci/kafka resolve
+	$(BIN)/python ci/spark_jars.py > /dev/null
+
+# What the engine is built with. A venv with pip of its own takes longer than both steps.
+$(VENV)/.tools: pyproject.toml ci/requirements.py
 	$(PYTHON) -c 'import sys; sys.exit("fastprod needs Python 3.11 or later, this is " + sys.version.split()[0] + "; set PYTHON" if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(call install,demo)
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 \
+	    || $(PYTHON) -m pip --quiet --python $(BIN)/python install pip 2> /dev/null \
+	    || $(BIN)/python -m ensurepip
+	$(call install,--build)
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.ready
-	$(call install,$(EXTRAS))
+# What the package and its demo need: little, so that the first demo is soon there.
+$(VENV)/.ready: $(VENV)/.tools
+	$(call install,cli demo)
 	touch $@
 
 # Links the checkout into .venv; the engine is built by the rule below, which is incremental.
-$(VENV)/.linked: $(VENV)/.ready pyproject.toml setup.py
+$(VENV)/.linked: $(VENV)/.ready setup.py
 	FASTPROD_ONLY=none $(PIP) install --no-deps --no-build-isolation \
 	    --config-settings editable_mode=compat --editable .
 	touch $@
 
-$(VENV)/.built: $(VENV)/.linked setup.py $(ENGINE)
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+# Bytecode is made for all packages at once, by all cores; some have files of other Pythons, which
+# cannot be compiled and are no loss.
+$(VENV)/.installed: $(VENV)/.linked
+	$(call install,$(EXTRAS))
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib > /dev/null
 	touch $@
 
-demo: $(VENV)/.built ## a million records to a broker of our own, read back, and what it took
+$(VENV)/.built: $(VENV)/.tools setup.py $(ENGINE)
+	FASTPROD_TESTING=$(TESTING) $(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+	$(if $(filter 1,$(TESTING)),sleep 0.01 && touch $(VENV)/.doors)
+
+# After a demo alone the doors are missing; else they were built with the rest.
+$(VENV)/.doors: $(VENV)/.built
+	test $@ -nt $< || FASTPROD_TESTING=1 $(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+demo: $(VENV)/.tools ## a million records to a broker of our own, read back, and what it took
+	@$(MAKE) --no-print-directory --jobs=2 runnable
 	$(BIN)/python -m fastprod demo
 
-test: dev ## all tests but the long ones; fetches Apache Kafka the first time
-	ci/kafka resolve
-	$(BIN)/python ci/spark_jars.py > /dev/null
+test: $(VENV)/.tools ## all tests but the long ones; fetches Apache Kafka the first time
+	@$(MAKE) --no-print-directory --jobs=3 TESTING=1 packages doors jars
+	$(BIN)/python ci/java_archives.py
 	$(BIN)/python ci/run_tests.py -m "not long"
 
 accept: dev ## the long acceptance runs
@@ -79,5 +113,6 @@ wheel: dev ## build sdist and wheel, and try the wheel without a compiler
 
 clean: ## remove what was built; .venv stays
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f fastprod/_core/*.so $(VENV)/.built $(VENV)/.linked
-	find fastprod ci tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f $(VENV)/.built $(VENV)/.doors $(VENV)/.linked
+	find fastprod/_core -name '*.so' -delete
+	find fastprod ci tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fastprod.spark.data_source import FastprodDataSource as DefaultSource
+from fastprod.spark.sink.data_source import FastprodDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

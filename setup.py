@@ -1,17 +1,18 @@
-"""Builds the engine: every fastprod/_core/*.pyx is one extension module.
+"""Builds the engine: every .pyx below fastprod/_core is one extension module.
 
 Environment:
     FASTPROD_BUILD  release (default) | debug | asan: compiler flags; generated C goes to
                     build/cython-<mode>/, so that no .c lies beside a source.
-    FASTPROD_ONLY   comma-separated module stems to build; default: all.
+    FASTPROD_ONLY   comma-separated modules to build, named from fastprod._core on; default: all.
+    FASTPROD_TESTING  1: build fastprod._core.testing too, which tests and benchmarks need. It is
+                    not in the wheel.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -19,8 +20,23 @@ from setuptools import Extension, setup
 
 MODE = os.environ.get("FASTPROD_BUILD", "release")
 ONLY = {name for name in os.environ.get("FASTPROD_ONLY", "").split(",") if name}
+WITH_DOORS = os.environ.get("FASTPROD_TESTING") == "1"
 CORE = Path("fastprod/_core")
+SHARED = "cython_shared"
 
+# The level of each folder or module that has not the usual one: what runs once a producer, a
+# topic or a setting needs none, and the compiler takes half the time.
+LEVELS = {
+    SHARED: "-O1",
+    "testing": "-O0",
+    "codec.loader": "-O1",
+    "columns.arrow": "-O1",
+    "columns.arrow_types": "-O1",
+    "engine.engine": "-O1",
+    "engine.error_flags": "-O1",
+    "json.layout": "-O1",
+    "producer.column_parser": "-O1",
+}
 COMMON = [
     "-std=gnu11",
     "-Wall",
@@ -29,7 +45,7 @@ COMMON = [
     "-Wno-sign-compare",
 ]
 FLAGS = {
-    "release": (["-O3", "-g0", "-fno-strict-aliasing"], []),
+    "release": (["-O2", "-g0", "-fno-strict-aliasing"], []),
     "debug": (["-O0", "-g3", "-DFP_DEBUG=1"], []),
     "asan": (
         ["-O1", "-g2", "-DFP_DEBUG=1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"],
@@ -48,40 +64,81 @@ DIRECTIVES = {
 }
 
 
+def module_of(source: Path) -> str:
+    """The module's name from fastprod._core on."""
+    return ".".join(source.relative_to(CORE).with_suffix("").parts)
+
+
+def is_wanted(module: str) -> bool:
+    """Whether this build makes the module, which is named from fastprod._core on."""
+    if ONLY:
+        return module in ONLY
+    return WITH_DOORS or not module.startswith("testing.")
+
+
 def extensions() -> list[Extension]:
+    """The modules that are wanted, and the one with the code that Cython gives all of them."""
     if MODE not in FLAGS:
         sys.exit(f"FASTPROD_BUILD={MODE!r}: expected one of {', '.join(FLAGS)}")
-    compile_args, link_args = FLAGS[MODE]
-    return [
-        Extension(
-            f"fastprod._core.{source.stem}",
-            [str(source)],
-            include_dirs=[str(CORE)],
-            depends=[str(p) for p in sorted((CORE / "c").glob("*.h"))],
-            extra_compile_args=COMMON + compile_args,
-            extra_link_args=["-pthread", "-ldl", *link_args],
-        )
-        for source in sorted(CORE.glob("*.pyx"))
-        if not ONLY or source.stem in ONLY
+    found = [
+        extension(module_of(source), str(source))
+        for source in sorted(CORE.rglob("*.pyx"))
+        if is_wanted(module_of(source))
     ]
+    if not ONLY or SHARED in ONLY:
+        # Cython makes its C; there is no .pyx.
+        found.append(extension(SHARED, str(CORE / f"{SHARED}.c")))
+    return found
+
+
+def extension(module: str, source: str) -> Extension:
+    compile_args, link_args = FLAGS[MODE]
+    if MODE == "release":
+        level = LEVELS.get(module) or LEVELS.get(module.split(".")[0])
+        compile_args = [*compile_args, level] if level else compile_args
+    return Extension(
+        f"fastprod._core.{module}",
+        [source],
+        include_dirs=[str(CORE)],
+        depends=[str(p) for p in sorted((CORE / "c").glob("*.h"))],
+        extra_compile_args=COMMON + compile_args,
+        extra_link_args=["-pthread", "-ldl", *link_args],
+    )
 
 
 def translate() -> list[Extension]:
     """Cythonize; a performance hint (a hidden GIL round trip) fails the build."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    with tempfile.TemporaryFile("w+") as said:
+        # The processes that translate write to the descriptor itself.
+        own = os.dup(2)
+        os.dup2(said.fileno(), 2)
         try:
             modules = cythonize(
-                extensions(), build_dir=f"build/cython-{MODE}", compiler_directives=DIRECTIVES
+                extensions(),
+                nthreads=os.cpu_count() or 1,
+                build_dir=f"build/cython-{MODE}",
+                compiler_directives=DIRECTIVES,
+                shared_utility_qualified_name=f"fastprod._core.{SHARED}",
             )
         finally:
-            sys.__stderr__.write(said.getvalue())
-    if "performance hint" in said.getvalue():
+            sys.stderr.flush()
+            os.dup2(own, 2)
+            os.close(own)
+            said.seek(0)
+            text = said.read()
+            sys.stderr.write(text)
+    if "performance hint" in text:
         sys.exit("a Cython performance hint is an error here: see above")
-    return modules
+    # The longest compilations first, so that none of them is the last to end.
+    return sorted(modules, key=lambda each: -Path(each.sources[0]).stat().st_size)
 
 
 if sys.platform not in ("linux", "darwin"):
     sys.exit(f"fastprod builds on Linux and macOS; {sys.platform} has no poll/epoll engine yet")
 
-setup(ext_modules=translate())
+# The processes that translate import this file again where they are not forked: macOS, Python 3.14.
+if __name__ == "__main__":
+    setup(
+        ext_modules=translate(),
+        options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    )

@@ -16,7 +16,7 @@ import kafka
 from bench.budget import Verdict
 from bench.point import Point
 from bench.series import Series
-from fastprod._core import crc32c
+from fastprod._core.bytes import crc32c
 from fastprod.version import VERSION
 
 _WIDTH = 30

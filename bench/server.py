@@ -12,6 +12,7 @@ from typing import Protocol, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
+import java_flags
 import kafka_admin
 from kafka_cluster import KafkaCluster
 from kept_process import KeptProcess
@@ -74,7 +75,7 @@ class KafkaServer(KafkaCluster):
     gets_faster = True
 
     def __init__(self) -> None:
-        super().__init__(jit="full", heap="1g")
+        super().__init__(java=java_flags.FULL_SPEED, heap="1g")
         self._numbers = itertools.count(1)
 
     @property

@@ -1,15 +1,13 @@
 """Each clause and each ported case in scope has a test that proves it, and the test says so.
 
-There are two contracts: what a producer does, and what a broker does. Each has a list of its
-clauses in tests/vectors; those of the producer's list L are numbers. A map for each names the
-tests, or the reason why a clause or case does not apply.
+There are two contracts in docs/contract: what a producer does, and what a broker does. A map for
+each names the tests of its clauses, or the reason why a clause does not apply.
 """
 
 from __future__ import annotations
 
 import ast
 import io
-import re
 import sys
 import tokenize
 import tomllib
@@ -20,23 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import checkout
+import contract
 
-# Of transactions, TLS and SASL, but for 64, which is of a pool of equal buffers.
-CASES_LEFT_OUT = {64, *range(131, 164), 180, 181}
-CASES = frozenset(str(number) for number in range(1, 191) if number not in CASES_LEFT_OUT)
 TABLES = ("clauses", "cases", "out_of_scope")
-
-_CLAUSE = re.compile(r"(?<![\w.])[A-J](?:\.\d+)+(?![\w]|\.\d)")
-_CASES = re.compile(r"\bL[ .]?(\d+(?:-\d+)?(?:(?:, | and )\d+(?:-\d+)?)*)")
-_LISTED = re.compile(
-    r"\b[Nn]umbers? (\d[\d,\s]*(?:(?:and|to)\s+\d[\d,\s]*)*)of\s+(?:contract )?list L"
-)
-_SPAN = re.compile(r"(\d+)(?:(?:-|\s+to\s+)(\d+))?")
-
-_BROKER_CLAUSE = re.compile(r"(?<![\w.])([A-E]\d+)(?:\.(\d+)(?:-(\d+))?)?(?![\w]|\.\d)")
-_BROKER_CASE = re.compile(r"\b[A-Z]\w*Test(?:\.[a-z]\w+)?\b")
-_ROW = r"[A-Za-z][A-Za-z_]{3,}(?:-[a-z]+)*"
-_ROWS = re.compile(rf"(?<![\w.])([A-E]\d+)\s+({_ROW}(?:(?:,|\s+and)\s+{_ROW})*)")
 
 # Between two texts: no list of numbers or rows goes on behind it.
 _BREAK = "\n|\n"
@@ -44,58 +28,21 @@ _BREAK = "\n|\n"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def producer_mentions(text: str) -> set[str]:
-    """Clauses and cases of the producer contract named in `text`; cases as "L 38".
-
-    They are written A.3.12, L 38, L 38, 40-42, or numbers 38 and 40 to 42 of contract list L.
-    """
-    found = set(_CLAUSE.findall(text))
-    for listed in _CASES.findall(text) + _LISTED.findall(text):
-        for first, last in _SPAN.findall(listed):
-            found.update(f"L {number}" for number in range(int(first), int(last or first) + 1))
-    return found
-
-
-def broker_mentions(text: str) -> set[str]:
-    """Clauses, rows of tables and cases of the broker contract named in `text`.
-
-    They are written A3.12, A10.14-17, D1 MESSAGE_TOO_LARGE, INVALID_RECORD-key (rows of the one
-    table) or SelectorTest.testMute; a word more or less harms nothing, for it is no row.
-    """
-    found = set(_BROKER_CASE.findall(text))
-    for clause, first, last in _BROKER_CLAUSE.findall(text):
-        numbers = range(int(first), int(last or first) + 1) if first else ()
-        found.update([f"{clause}.{number}" for number in numbers] or [clause])
-    for clause, rows in _ROWS.findall(text):
-        found.update(f"{clause} {row}" for row in re.findall(_ROW, rows))
-    return found
-
-
 @dataclass(frozen=True)
 class Contract:
-    """What has to be proved, where it is listed and mapped, and how tests name it.
+    """What has to be proved, and by what.
 
     Attributes:
-        ids: file with the clauses, one a line.
+        document: file with the clauses, one a line.
         map: file with the tests of each, or the reason why there are none.
-        mentions: finds what a text names.
-        cases: keys of the map's cases that are not in `ids`.
-        case_prefix: makes such a key what tests call it.
     """
 
-    ids: str
+    document: str
     map: str
-    mentions: Callable[[str], set[str]]
-    cases: frozenset[str] = frozenset()
-    case_prefix: str = ""
 
 
-PRODUCER = Contract(
-    "tests/vectors/clause_ids.txt", "tests/clauses.toml", producer_mentions, CASES, "L "
-)
-BROKER = Contract(
-    "tests/vectors/broker_clause_ids.txt", "tests/broker_clauses.toml", broker_mentions
-)
+PRODUCER = Contract(contract.PRODUCER, "tests/contract/clauses.toml")
+BROKER = Contract(contract.BROKER, "tests/contract/broker_clauses.toml")
 
 
 class TestModule:
@@ -158,25 +105,21 @@ def _docstrings(node: Definition) -> str:
 def check(root: Path, contracts: tuple[Contract, ...] = (PRODUCER, BROKER)) -> list[str]:
     """All faults of the checkout at `root`."""
     load = cache(lambda path: _module(root, path))
-    return [fault for contract in contracts for fault in _check(root, contract, load)]
+    return [fault for each in contracts for fault in _check(root, each, load)]
 
 
-def _check(root: Path, contract: Contract, load: Load) -> Iterator[str]:
-    listed = (root / contract.ids).read_text().splitlines()
-    tables: dict[str, dict[str, Any]] = tomllib.loads((root / contract.map).read_text())
+def _check(root: Path, held: Contract, load: Load) -> Iterator[str]:
+    listed = [clause.id for clause in contract.clauses(root / held.document)]
+    tables: dict[str, dict[str, Any]] = tomllib.loads((root / held.map).read_text())
     for name in tables.keys() - set(TABLES):
-        yield f"{contract.map}: [{name}] is no table of it"
-    reasons = tables.get("out_of_scope", {})
-    proofs = [*tables.get("clauses", {}).items()]
-    proofs += [
-        (contract.case_prefix + key, tests) for key, tests in tables.get("cases", {}).items()
-    ]
-    due = {*listed, *(contract.case_prefix + case for case in contract.cases)}
-    faults = [*_repeated(listed), *_gaps(due, [name for name, _ in proofs], reasons)]
+        yield f"{held.map}: [{name}] is no table of it"
+    proofs = [*tables.get("clauses", {}).items(), *tables.get("cases", {}).items()]
+    names = [name for name, _ in proofs]
+    faults = [*_repeated(listed), *_gaps(set(listed), names, tables.get("out_of_scope", {}))]
     for name, tests in proofs:
-        faults += _of_tests(name, tests, load, contract.mentions)
+        faults += _of_tests(name, tests, load)
     for fault in faults:
-        yield f"{contract.map}: {fault}"
+        yield f"{held.map}: {fault}"
 
 
 def _repeated(listed: list[str]) -> Iterator[str]:
@@ -207,9 +150,7 @@ def _module(root: Path, path: str) -> TestModule | None:
     return TestModule(file.read_text())
 
 
-def _of_tests(
-    name: str, tests: Any, load: Load, mentions: Callable[[str], set[str]]
-) -> Iterator[str]:
+def _of_tests(name: str, tests: Any, load: Load) -> Iterator[str]:
     """Faults of one line of the map."""
     if not isinstance(tests, list) or not tests:
         yield f"{name} names no test"
@@ -224,7 +165,7 @@ def _of_tests(
             yield f"{name}: {path} is no file of tests"
         elif test_name not in module:
             yield f"{name}: {path} has no test {test_name}"
-        elif name not in mentions(module.text_of(test_name)):
+        elif name not in contract.mentions(module.text_of(test_name)):
             yield f"{name}: {test} does not say that it proves it"
 
 

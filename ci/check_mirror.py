@@ -8,8 +8,16 @@ from pathlib import Path
 
 import checkout
 
-# Folders whose modules are mirrored, from fastprod/ on.
-MIRRORED = (".", "_core", "client", "net", "broker", "cli")
+# Folders below fastprod/ whose modules are mirrored, as are those of fastprod/ itself; and folders
+# in them whose modules are not.
+MIRRORED = ("_core", "protocol", "client", "broker", "cli")
+LEFT_OUT = (
+    "_core/testing",
+    "broker/server/apis",
+    "broker/log",
+    "broker/log/segments",
+    "protocol/messages",
+)
 _TEST = re.compile(r"^\s*(?:async )?def test_", re.MULTILINE)
 
 
@@ -17,12 +25,13 @@ def check(root: Path) -> list[str]:
     """All faults of the checkout at `root`."""
     excused = checkout.exceptions(root, "mirror")
     missing = {}
-    for folder in MIRRORED:
-        for module in _modules(root / "fastprod" / folder):
-            name = module.relative_to(root).with_suffix("").as_posix()
-            test = root / "tests" / "unit" / folder / f"test_{module.stem}.py"
-            if not test.exists() or not _TEST.search(test.read_text()):
-                missing[name] = test.relative_to(root).as_posix()
+    package = root / "fastprod"
+    for module in _modules(package):
+        inside = module.relative_to(package)
+        name = module.relative_to(root).with_suffix("").as_posix()
+        test = root / "tests" / "unit" / inside.with_name(f"test_{module.stem}.py")
+        if not test.exists() or not _TEST.search(test.read_text()):
+            missing[name] = test.relative_to(root).as_posix()
     faults = [f"{name}: no test in {test}" for name, test in missing.items() if name not in excused]
     return faults + [
         f"ci/exceptions.toml: [mirror] {name}: not a module without tests"
@@ -30,13 +39,21 @@ def check(root: Path) -> list[str]:
     ]
 
 
-def _modules(folder: Path) -> list[Path]:
-    by_stem = {
-        path.stem: path
+def _modules(package: Path) -> list[Path]:
+    """One source of each mirrored module."""
+    folders = [package]
+    for name in MIRRORED:
+        top = package / name
+        folders += [top, *sorted(path for path in top.rglob("*") if path.is_dir())]
+    left_out = {package / name for name in LEFT_OUT}
+    by_name = {
+        path.with_suffix(""): path
+        for folder in folders
+        if folder not in left_out
         for path in sorted(folder.glob("*"))
         if path.suffix in (".py", ".pxd", ".pyx") and path.stem != "__init__"
     }
-    return list(by_stem.values())
+    return list(by_name.values())
 
 
 if __name__ == "__main__":

@@ -26,13 +26,14 @@ from typing import Any
 import c_source
 import checkout
 import source_imports
+from engine_modules import module_name
 
 CORE = Path("fastprod", "_core")
 GENERATED = Path("build", "cython-release") / CORE
 PREFIX = "__pyx_f_8fastprod_5_core_"
 RULES = Path("ci", "nogil.toml")
 
-_MANGLED = re.compile(PREFIX + r"(\d+)(\w+)")
+_PART = re.compile(r"(\d+)(\w+)")
 _PYTHON = re.compile(r"_?Py(?:[A-Z]\w*|_\w+)$|__Pyx_|__pyx_")
 # What Cython calls its own: functions, variables, temporaries, results, labels, enums, constants.
 _PLAIN = re.compile(r"__pyx_(?:[vterL]_?|t_|k_|vp_)\w*$|__pyx_f_|Py_ssize_t$")
@@ -43,15 +44,14 @@ _TAG = re.compile(r"#\s*GIL: \S")
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A function in a module."""
+    """A function in a module, which is named from fastprod._core on."""
 
     module: str
     name: str
 
     def __str__(self) -> str:
-        found = _MANGLED.match(self.name)
-        short = self.name if found is None else found[2][int(found[1]) + 1 :]
-        return f"{self.module}.{short}"
+        found = _demangled(self.name)
+        return f"{self.module}.{self.name if found is None else found[1]}"
 
 
 @dataclass
@@ -75,13 +75,9 @@ class Engine:
         """The function that `name` means in `module`: its own one, or another module's."""
         if name in self.units[module].functions:
             return Place(module, name)
-        found = _MANGLED.match(name)
-        if found is None:
-            return None
-        owner = found[2][: int(found[1])]
-        if owner in self.units and name in self.units[owner].functions:
-            return Place(owner, name)
-        return None
+        found = _demangled(name)
+        place = None if found is None else Place(found[0], name)
+        return place if place is not None and self.exists(place) else None
 
     def follow(self, start: Place) -> None:
         """Fill `reached` with every function that `start` can get to."""
@@ -105,25 +101,39 @@ class Engine:
         return place.module in self.units and place.name in self.units[place.module].functions
 
 
+def _demangled(name: str) -> tuple[str, str] | None:
+    """Module and function of a name that Cython made: 6engine_6sender__wake; else None."""
+    if not name.startswith(PREFIX):
+        return None
+    rest = name.removeprefix(PREFIX)
+    parts = []
+    while (found := _PART.match(rest)) is not None:
+        length = int(found[1])
+        parts.append(found[2][:length])
+        rest = found[2][length + 1 :]
+    return ".".join(parts), rest
+
+
 def _named(target: str) -> Place:
     """`sender._wake` as the function that Cython made of it; `crc32c.fp_x` is a header's."""
-    module, name = target.split(".")
-    mangled = name if name.startswith("fp_") else f"{PREFIX}{len(module)}{module}_{name}"
-    return Place(module, mangled)
+    module, _, name = target.rpartition(".")
+    parts = "".join(f"{len(part)}{part}_" for part in module.split("."))
+    return Place(module, name if name.startswith("fp_") else f"{PREFIX}{parts}{name}")
 
 
 def check(root: Path) -> list[str]:
     """All faults of the checkout at `root`, whose modules must be built in place."""
     rules = tomllib.loads((root / RULES).read_text())
-    sources = sorted((root / CORE).glob("*.pyx"))
-    faults = list(_stale(root, sources))
+    core = root / CORE
+    sources = {module_name(core, path): path for path in sorted(core.rglob("*.pyx"))}
+    faults = list(_stale(root, list(sources.values())))
     if faults:
         return faults
     units = {}
-    for source in sources:
-        generated = root / GENERATED / f"{source.stem}.c"
+    for module, source in sources.items():
+        generated = _generated(root, source)
         try:
-            units[source.stem] = c_source.read_unit(generated, [root / CORE])
+            units[module] = c_source.read_unit(generated, [core])
         except subprocess.CalledProcessError as error:
             return [f"{generated.relative_to(root)}: the preprocessor failed: {error.stderr}"]
     engine = Engine(units, rules)
@@ -135,14 +145,19 @@ def check(root: Path) -> list[str]:
         engine.follow(start)
         faults += _thread_faults(engine)
     faults += _pointer_faults(engine)
-    for source in sources:
-        faults += _gil_faults(root, source, units[source.stem])
+    for module, source in sources.items():
+        faults += _gil_faults(root, source, module, units[module])
     return faults
+
+
+def _generated(root: Path, source: Path) -> Path:
+    """What Cython made of a source."""
+    return root / GENERATED / source.relative_to(root / CORE).with_suffix(".c")
 
 
 def _stale(root: Path, sources: list[Path]) -> Iterator[str]:
     for source in sources:
-        generated = root / GENERATED / f"{source.stem}.c"
+        generated = _generated(root, source)
         if not generated.exists():
             yield f"{generated.relative_to(root)}: is missing; build it first: make dev"
         elif generated.stat().st_mtime < source.stat().st_mtime:
@@ -186,7 +201,9 @@ def _pointer_faults(engine: Engine) -> Iterator[str]:
                         yield f"{module}: ->{pointer} is given {place}, which {RULES} does not list"
 
 
-def _gil_faults(root: Path, source: Path, unit: c_source.TranslationUnit) -> Iterator[str]:
+def _gil_faults(
+    root: Path, source: Path, module: str, unit: c_source.TranslationUnit
+) -> Iterator[str]:
     """Who takes the GIL says so in the source, and why."""
     text = source.read_text()
     plain = source_imports.blank_strings(text)
@@ -203,7 +220,7 @@ def _gil_faults(root: Path, source: Path, unit: c_source.TranslationUnit) -> Ite
         if not name.startswith(PREFIX) or "PyGILState_Ensure" not in function.names:
             continue
         if not any(name.endswith(f"_{taker}") for taker in takers):
-            yield f"{source.relative_to(root)}: {Place(source.stem, name)} takes the GIL unsaid"
+            yield f"{source.relative_to(root)}: {Place(module, name)} takes the GIL unsaid"
 
 
 if __name__ == "__main__":

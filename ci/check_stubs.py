@@ -11,9 +11,9 @@ from pathlib import Path
 import checkout
 
 # Cython adds the first two to every module; the signature of a __cinit__ is lost at run time.
-ALLOWED = r"""fastprod\._core\.\w+\.__pyx_capi__
-fastprod\._core\.\w+\.__test__
-fastprod\._core\.\w+\.\w+\.__init__
+ALLOWED = r"""fastprod\._core\.[\w.]+\.__pyx_capi__
+fastprod\._core\.[\w.]+\.__test__
+fastprod\._core\.[\w.]+\.\w+\.__init__
 """
 
 
@@ -25,8 +25,8 @@ def visible_names(module: object) -> list[str]:
 def check(root: Path) -> list[str]:
     """All faults of the checkout at `root`, whose modules must be built in place."""
     faults, stubbed = [], []
-    for source in sorted((root / "fastprod" / "_core").glob("*.pyx")):
-        name = f"fastprod._core.{source.stem}"
+    for source in sorted((root / "fastprod" / "_core").rglob("*.pyx")):
+        name = ".".join(source.relative_to(root).with_suffix("").parts)
         try:
             module = importlib.import_module(name)
         except ImportError as error:

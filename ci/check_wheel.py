@@ -7,6 +7,7 @@ empty environment whose PATH has no compiler, and imports it from an empty folde
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,27 +23,34 @@ SIZE_LIMIT_BYTES = 2_500_000
 WANTED = (
     "fastprod/__init__.py",
     "fastprod/py.typed",
-    "fastprod/_core/crc32c.pyi",
-    "fastprod/spark/data_source.py",
+    "fastprod/_core/bytes/crc32c.pyi",
+    "fastprod/spark/sink/data_source.py",
     "pyspark_fastprod.py",
 )
 SOURCES = (".pyx", ".pxd", ".c", ".h")
+# Where the doors of the tests are, and how they are named.
+TEST_FOLDERS = ("fastprod/_core/testing/", "tests/")
+TEST_NAMES = re.compile(rb"[Ff]or_?[Tt]est\b")
 COMPILERS = ("cc", "gcc", "clang", "c99", "g++")
 INSTALL_TIMEOUT_S = 600
 IMPORT_TIMEOUT_S = 60
 
 # Run by the new environment's Python, from an empty folder, with -I.
 _PROBE = """
-import importlib, pkgutil, platform, sys
+import importlib, pkgutil, platform, subprocess, sys
 import fastprod, fastprod._core
 assert fastprod.__file__.startswith(sys.prefix), fastprod.__file__
-names = [each.name for each in pkgutil.iter_modules(fastprod._core.__path__)]
+found = pkgutil.walk_packages(fastprod._core.__path__, "fastprod._core.")
+names = [each.name for each in found if not each.ispkg]
 for name in names:
-    importlib.import_module("fastprod._core." + name)
-from fastprod._core import crc32c
+    importlib.import_module(name)
+from fastprod._core.bytes import crc32c
 backend = crc32c.backend()
 slow = backend == "table" and platform.machine() in ("x86_64", "aarch64", "arm64")
 assert not slow, "the CRC-32C kernel is the table: run-time detection of the CPU failed"
+command = [sys.executable, "-I", "-m", "fastprod", "--version"]
+told = subprocess.run(command, capture_output=True, text=True, timeout=30)
+assert told.returncode == 2 and "fastprod[cli]" in told.stderr, told
 print(f"{len(names)} compiled modules, CRC-32C by {backend}")
 """
 
@@ -51,7 +59,9 @@ def content_faults(wheel: Path) -> list[str]:
     """What is wrong with the files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        test_code = sorted(name for name in names if _is_test_code(archive, name))
     faults = [f"{wheel.name}: has a source: {name}" for name in names if name.endswith(SOURCES)]
+    faults += [f"{wheel.name}: has code for tests: {name}" for name in test_code]
     if not any(name.endswith(".so") for name in names):
         faults.append(f"{wheel.name}: has no compiled module")
     faults += [f"{wheel.name}: lacks {wanted}" for wanted in WANTED if wanted not in names]
@@ -61,6 +71,12 @@ def content_faults(wheel: Path) -> list[str]:
     if size > SIZE_LIMIT_BYTES:
         faults.append(f"{wheel.name}: {size} bytes, the limit is {SIZE_LIMIT_BYTES}")
     return faults
+
+
+def _is_test_code(archive: zipfile.ZipFile, name: str) -> bool:
+    if name.startswith(TEST_FOLDERS):
+        return True
+    return name.startswith("fastprod/_core/") and TEST_NAMES.search(archive.read(name)) is not None
 
 
 def without_compiler(environment: Path) -> dict[str, str]:

@@ -13,8 +13,15 @@ _PACKAGE = "fastprod._core"
 _C_HEADER = re.compile(r'^\s*(?:#\s*include|cdef extern from)\s+"((?:c/)?fp_\w+\.h)"', re.MULTILINE)
 
 
+def module_name(core: Path, source: Path) -> str:
+    """The module of a source below `core`, named from there on."""
+    return ".".join(source.relative_to(core).with_suffix("").parts)
+
+
 class EngineModules:
     """The sources of each module: its own, the .pxd files it cimports, their C headers.
+
+    Modules are named from fastprod._core on: "low", or "bytes.low" in a folder.
 
     Args:
         root: the checkout.
@@ -28,7 +35,8 @@ class EngineModules:
     def sources(self) -> dict[str, frozenset[str]]:
         """Module name to the files it is made of, relative to the checkout."""
         return {
-            path.stem: frozenset(self._closure(path)) for path in sorted(self._core.glob("*.pyx"))
+            module_name(self._core, path): frozenset(self._closure(path))
+            for path in sorted(self._core.rglob("*.pyx"))
         }
 
     def _closure(self, module: Path) -> set[str]:
@@ -52,10 +60,13 @@ class EngineModules:
             return headers
         used = []
         for each in source_imports.imports(path):
-            if each.module == _PACKAGE:
-                used += [self._core / f"{name}.pxd" for name in each.names]
-            elif each.module.startswith(f"{_PACKAGE}."):
-                used.append(self._core / f"{each.module.rpartition('.')[2]}.pxd")
+            if each.module != _PACKAGE and not each.module.startswith(f"{_PACKAGE}."):
+                continue
+            inside = self._core.joinpath(*each.module.removeprefix(_PACKAGE).split(".")[1:])
+            if inside.is_dir():
+                used += [inside / f"{name}.pxd" for name in each.names]
+            else:
+                used.append(inside.with_suffix(".pxd"))
         return headers + used
 
     def made_of(self, source: str) -> set[str]:
@@ -64,7 +75,8 @@ class EngineModules:
 
     def built(self, module: str) -> Path | None:
         """The module's shared object; None: not built."""
-        found = sorted(self._core.glob(f"{module}.*.so"))
+        *folders, stem = module.split(".")
+        found = sorted(self._core.joinpath(*folders).glob(f"{stem}.*.so"))
         return found[0] if found else None
 
     def stale(self) -> set[str]:

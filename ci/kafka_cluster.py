@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,7 +57,7 @@ class KafkaCluster:
             {"SASL": "SASL_PLAINTEXT"}; each gets a port, see `bootstrap`. Their settings
             (`listener.name.sasl....`) come through `config`.
         heap: -Xmx of each node.
-        jit: "quick" (starts fast) or "full" (for benchmarks).
+        java: flags of the JVMs; None: those that start fast. See java_flags.
         start_timeout_s: bound of each wait for a node.
 
     Blocks: start about 2 s with one node, 5 s with three. Each wait has a bound and its error
@@ -74,14 +74,14 @@ class KafkaCluster:
         *,
         listeners: Mapping[str, str] | None = None,
         heap: str = "512m",
-        jit: str = "quick",
+        java: Sequence[str] | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         self.node_ids = range(1, nodes + 1)
         self._settings = {**default_settings(nodes), **(config or {})}
         self._listeners = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
         self._heap = heap
-        self._jit = jit
+        self._java = java
         self._start_timeout_s = start_timeout_s
         self._nodes: dict[int, KafkaNode] = {}
         self._folder: Path | None = None
@@ -113,12 +113,15 @@ class KafkaCluster:
         try:
             for node in self._all():
                 node.prepare(cluster_id, ",".join(voters), self._settings)
-                node.launch(self._heap, self._jit)
+                node.launch(self._heap, self._flags())
             for node in self._all():
                 node.wait_ready(self._start_timeout_s)
         except BaseException:
             self.close()
             raise
+
+    def _flags(self) -> Sequence[str]:
+        return kafka_jars.quick_flags() if self._java is None else self._java
 
     def close(self) -> None:
         """Kill all nodes and remove their data; harmless when done already.
@@ -239,7 +242,7 @@ class KafkaCluster:
         node = self._node(node_id)
         if node.is_running:
             node.process.kill()
-        node.launch(self._heap, self._jit)
+        node.launch(self._heap, self._flags())
         node.wait_ready(self._start_timeout_s)
 
     def pause(self, node_id: int) -> None:

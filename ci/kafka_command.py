@@ -7,6 +7,7 @@ import signal
 import sys
 from types import FrameType
 
+import java_flags
 import kafka_jars
 from kafka_cluster import KafkaCluster
 from kept_process import ProcessFailed
@@ -22,7 +23,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     start.add_argument("--nodes", type=int, default=1, choices=(1, 3))
     start.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
     start.add_argument("--heap", default="1g", help="-Xmx of each node (default 1g)")
-    start.add_argument("--jit", default="full", choices=("quick", "full"))
+    start.add_argument("--quick", action="store_true", help="JVMs that start fast and run slower")
     return parser.parse_args(argv)
 
 
@@ -45,7 +46,10 @@ def _start(arguments: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, _end)
     kafka_jars.resolve()
     cluster = KafkaCluster(
-        arguments.nodes, _settings(arguments.config), heap=arguments.heap, jit=arguments.jit
+        arguments.nodes,
+        _settings(arguments.config),
+        heap=arguments.heap,
+        java=None if arguments.quick else java_flags.FULL_SPEED,
     )
     with cluster:
         print(

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import java_flags
+
 KAFKA_VERSION = "4.3.0"
 SCALA_VERSION = "2.13"
 # The version of log4j-core that this Kafka brings along; without the binding nothing is logged.
@@ -80,6 +82,14 @@ def jars() -> Path:
     return folder / "jars"
 
 
+def quick_flags() -> tuple[str, ...]:
+    """Flags of a JVM that starts Kafka fast.
+
+    Raises: KafkaUnavailable when `ci/kafka resolve` has not been run.
+    """
+    return java_flags.quick(program("java"), jars())
+
+
 def bootstrap_checkpoint() -> Path:
     """The feature levels that formatting writes; the same for every node and cluster."""
     return jars().parent / "format" / "bootstrap.checkpoint"
@@ -89,10 +99,10 @@ def run_class(
     class_name: str, *args: str, timeout_s: float, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a class of Kafka to its end in a JVM of its own; the caller looks at the exit code."""
-    class_path = str((folder or jars()) / "*")
-    command = [program("java"), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"]
+    folder = folder or jars()
+    command = [program("java"), *java_flags.quick(program("java"), folder), "-Xmx512m"]
     return subprocess.run(
-        [*command, "-Dlog4j2.level=ERROR", "-cp", class_path, class_name, *args],
+        [*command, "-Dlog4j2.level=ERROR", "-cp", str(folder / "*"), class_name, *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -13,11 +13,6 @@ import kafka_jars
 from kept_process import KeptProcess
 
 READY = r"Kafka Server started"
-# "quick" starts in two thirds of the time and is right for tests; "full" is for benchmarks.
-JIT_FLAGS: dict[str, tuple[str, ...]] = {
-    "quick": ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    "full": ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+ExplicitGCInvokesConcurrent"),
-}
 
 _LOG4J = """status=error
 rootLogger.level=INFO
@@ -111,15 +106,20 @@ class KafkaNode:
         (self.folder / "server.properties").write_text("".join(lines))
         (self.folder / "log4j2.properties").write_text(_LOG4J)
 
-    def launch(self, heap: str, jit: str) -> None:
-        """Start the process; `wait_ready` waits for it."""
+    def launch(self, heap: str, java: Sequence[str]) -> None:
+        """Start the process; `wait_ready` waits for it.
+
+        Args:
+            heap: -Xmx.
+            java: further flags of the JVM; see java_flags.
+        """
         if self.is_running:
             raise RuntimeError(f"Kafka node {self.node_id} is running already")
         self._process = KeptProcess(
             f"Kafka node {self.node_id}",
             [
                 kafka_jars.program("java"),
-                *JIT_FLAGS[jit],
+                *java,
                 f"-Xmx{heap}",
                 *("-Djava.awt.headless=true", "-XX:+ExitOnOutOfMemoryError"),
                 f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",

@@ -1,7 +1,8 @@
 """Named faults, put into the source one at a time: the tests named for each have to fail.
 
-tests/mutants.toml holds the faults. Each goes into a copy of the checkout, the modules that it is
-part of are built again there, and its tests run. First of all they run without any fault, and pass.
+tests/contract/mutants.toml holds the faults. Each goes into a copy of the checkout, the modules
+that it is part of are built again there, and its tests run. First of all they run without any
+fault, and pass.
 What was found is in logs/mutants.json with a fingerprint of the sources, so that an interrupted run
 goes on where it was; what was built and run is in logs/mutants.log.
 Exit code 1: a fault survived, or could not be tried.
@@ -30,7 +31,7 @@ import checkout
 from check_clauses import TestModule
 from engine_modules import CORE, EngineModules
 
-MUTANTS = "tests/mutants.toml"
+MUTANTS = "tests/contract/mutants.toml"
 LOG = "logs/mutants.log"
 STATE = "logs/mutants.json"
 LIMIT_S = 60.0
@@ -116,7 +117,7 @@ class Copy:
         self.folder = folder
         self._root = root
         self._log = log
-        for path in [*checkout.files(root), *(root / CORE).glob("*.so")]:
+        for path in [*checkout.files(root), *(root / CORE).rglob("*.so")]:
             target = folder / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
@@ -153,6 +154,7 @@ class Copy:
         path = self.folder / mutant.file
         original = path.read_text()
         modules = self._modules.made_of(mutant.file)
+        kept: list[tuple[Path, Path]] = []
         aside = self.folder / "aside"
         aside.mkdir()
         times = path.stat()
@@ -160,7 +162,8 @@ class Copy:
         try:
             for module in modules:
                 if (built := self._modules.built(module)) is not None:
-                    built.rename(aside / built.name)
+                    kept.append((built, aside / module))
+                    built.rename(aside / module)
             path.write_text(original.replace(mutant.old, mutant.new))
             if not self._build(modules):
                 return Outcome("broken", f"does not build: see {LOG}", time.monotonic() - began_s)
@@ -168,8 +171,8 @@ class Copy:
         finally:
             path.write_text(original)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-            for built in aside.iterdir():
-                built.replace(self.folder / CORE / built.name)
+            for built, put_aside in kept:
+                put_aside.replace(built)
             aside.rmdir()
             # C of the fault would be newer than the source, and be taken for its own.
             shutil.rmtree(self.folder / "build", ignore_errors=True)

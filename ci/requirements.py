@@ -1,6 +1,7 @@
 """Prints what pip must install before the project itself: build, run-time and chosen extras.
 
-`ci/requirements.py EXTRA...` reads pyproject.toml, so that no requirement is written twice.
+`ci/requirements.py EXTRA...` reads pyproject.toml, so that no requirement is written twice;
+`ci/requirements.py --build` prints what builds the engine, and no more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+BUILD = "--build"
 
 
 def requirements(pyproject: dict[str, Any], extras: list[str]) -> list[str]:
@@ -18,8 +20,11 @@ def requirements(pyproject: dict[str, Any], extras: list[str]) -> list[str]:
 
     Raises: KeyError for an extra that pyproject.toml does not have.
     """
+    lines: list[str] = list(pyproject["build-system"]["requires"])
+    if extras == [BUILD]:
+        return lines
     project = pyproject["project"]
-    lines = [*pyproject["build-system"]["requires"], *project["dependencies"]]
+    lines += project["dependencies"]
     for extra in extras:
         lines += project["optional-dependencies"][extra]
     return list(dict.fromkeys(lines))

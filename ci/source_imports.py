@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _TRIPLE_QUOTED = re.compile(r'("""|\'\'\')(?:\\.|(?!\1).)*\1', re.DOTALL)
 _COMMENT = re.compile(r"#[^\n]*")
-_FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(.+)$")
-_IMPORT = re.compile(r"^\s*c?import\s+(.+)$")
+_FROM = re.compile(r"^\s*from\s+([\w.]+)\s+(c?)import\s+(.+)$")
+_IMPORT = re.compile(r"^\s*(c?)import\s+(.+)$")
 _FROM_PARENTHESISED = re.compile(r"^(\s*from\s+[\w.]+\s+c?import\s*)\(([^()]*)\)", re.MULTILINE)
 
 
@@ -18,12 +19,14 @@ _FROM_PARENTHESISED = re.compile(r"^(\s*from\s+[\w.]+\s+c?import\s*)\(([^()]*)\)
 class Import:
     """`from module import names` when there are names, else `import module`.
 
-    The module of a relative import starts with its dots.
+    The module of a relative import starts with its dots. What stands under `if TYPE_CHECKING:` is
+    not imported at run time, nor is what is cimported.
     """
 
     line: int
     module: str
     names: tuple[str, ...]
+    at_run_time: bool = True
 
 
 def imports(path: Path) -> list[Import]:
@@ -36,13 +39,24 @@ def imports(path: Path) -> list[Import]:
 
 def _of_python(text: str, name: str) -> list[Import]:
     found = []
-    for node in ast.walk(ast.parse(text, name)):
+    tree = ast.parse(text, name)
+    unseen = {id(node) for each in ast.walk(tree) for node in _for_types_only(each)}
+    for node in ast.walk(tree):
+        runs = id(node) not in unseen
         if isinstance(node, ast.Import):
-            found += [Import(node.lineno, each.name, ()) for each in node.names]
+            found += [Import(node.lineno, each.name, (), runs) for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            found.append(Import(node.lineno, module, tuple(each.name for each in node.names)))
+            names = tuple(each.name for each in node.names)
+            found.append(Import(node.lineno, module, names, runs))
     return found
+
+
+def _for_types_only(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands in the body of `if TYPE_CHECKING:`, if the node is one."""
+    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        for each in node.body:
+            yield from ast.walk(each)
 
 
 def blank_strings(text: str) -> str:
@@ -60,9 +74,9 @@ def _of_cython(text: str) -> list[Import]:
     found = []
     for number, line in enumerate(plain.splitlines(), 1):
         if match := _FROM.match(line):
-            found.append(Import(number, match[1], tuple(_names(match[2]))))
+            found.append(Import(number, match[1], tuple(_names(match[3])), not match[2]))
         elif match := _IMPORT.match(line):
-            found += [Import(number, name, ()) for name in _names(match[1])]
+            found += [Import(number, name, (), not match[1]) for name in _names(match[2])]
     return found
 
 

@@ -7,8 +7,10 @@ rest, and the parents of some of these name repositories that need not answer.
 from __future__ import annotations
 
 import sys
+from importlib import util
 from pathlib import Path
 
+import java_flags
 import kafka_jars
 
 CONNECTOR_VERSION = "4.2.0"
@@ -51,6 +53,24 @@ def resolve() -> list[Path]:
 
 def _fill(part: Path) -> None:
     kafka_jars.copy_jars(f"Spark's Kafka sink {CONNECTOR_VERSION}", _POM, part, JARS)
+
+
+def pyspark_jars() -> Path:
+    """The folder of PySpark's own jars, which are the class path of a driver."""
+    package = util.find_spec("pyspark")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "jars"
+
+
+def java_options(*flags: str) -> str:
+    """Java options, as Spark's settings and variables have them, for JVMs that start fast."""
+    return " ".join((*flags, *java_flags.quick(kafka_jars.program("java"), pyspark_jars())))
+
+
+def submit_environment() -> dict[str, str]:
+    """The variable by which the drivers of commands, which set no Java options, start fast."""
+    return {"PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{java_options()}" pyspark-shell'}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""fastprod: the Kafka producer for Python services where latency and throughput matter."""
+"""fastprod: a Kafka producer for Python services that need low latency and high throughput."""
 
-from fastprod._core.future import RecordFuture
+from fastprod._core.delivery.future import RecordFuture
 from fastprod.config import ProducerConfig
 from fastprod.interceptors import ProducerInterceptor
 from fastprod.metrics_reporter import MetricsReporter

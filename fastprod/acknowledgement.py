@@ -12,9 +12,9 @@ from fastprod.records import Headers, RecordMetadata
 class Acknowledgement:
     """The delivery callback of a record with interceptors.
 
-    An acknowledged or failed batch tells the interceptors first (A.3.16); a failure inside `send`,
-    which the sending thread itself reports, tells the user's callback first (A.3.12).  Of the
-    record it keeps the headers only, which the interceptors are told.
+    An acknowledged or failed batch tells the interceptors first (P-A.3.16); a failure inside
+    `send`, which the sending thread itself reports, tells the user's callback first (P-A.3.12).  Of
+    the record it keeps the headers only, which the interceptors are told.
     """
 
     __slots__ = ("_callback", "_headers", "_interceptors", "_sending_thread", "is_in_send")

@@ -1,26 +1,25 @@
-"""ProducerConfig: every setting of a producer, checked once, in Kafka's names and units.
+"""ProducerConfig: every setting of a producer, checked once, with Kafka's names and units.
 
-Kafka's rules for settings that depend on each other are those of Apache Kafka 4.3.0 (contract B).
+Kafka's rules for settings that depend on each other are those of Apache Kafka 4.3.0 (contract P-B).
 Three defaults are ours: linger_ms is adaptive, batch_size is 256 KiB, enable_metrics_push is off.
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from fastprod.config_values import INT32_MAX, BootstrapAddress, Setting, refusal
 from fastprod.errors import ConfigError
-from fastprod.setting import INT32_MAX, BootstrapAddress, Setting, refusal
+from fastprod.frozen import Frozen
+from fastprod.log import Log
 
 ADAPTIVE_LINGER_BOUND_MS = 5
 """How long adaptive linger may hold a record back, in ms."""
 
 STICKY_BATCH_SIZE = 16_384
-"""Bytes after which a keyless record moves on to another partition (C.5.1).
+"""Bytes after which a keyless record moves on to another partition (P-C.5.1).
 
 Kafka takes batch.size, 16 KiB by default.  Our default batch_size is larger, because one request
 then carries more; a topic should not stay on one partition for as long as that.
@@ -28,13 +27,13 @@ then carries more; a topic should not stay on one partition for as long as that.
 
 _MAX_IN_FLIGHT_IDEMPOTENT = 5
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 # No lock: a child forked while another thread held it could make no producer.
 _client_numbers = itertools.count(1)
 
 
 def _setting(kind: str, default: Any, doc: str, **limits: Any) -> Any:
-    return field(metadata={"setting": Setting(kind, doc, default, **limits)})
+    return Setting(kind, doc, default, **limits)
 
 
 def _flag(default: bool, doc: str) -> Any:
@@ -60,8 +59,7 @@ class SettingRow(NamedTuple):
     doc: str
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class ProducerConfig:
+class ProducerConfig(Frozen):
     """The settings of one producer.
 
     Names are Kafka's, with underscores (``linger_ms=5``) or with dots in a mapping
@@ -77,38 +75,42 @@ class ProducerConfig:
 
     An instance never changes, pickles, and may be shared by threads and producers.  Making one does
     not block, except that it imports what an import path names.
-    Source: ProducerConfig, ConfigDef; contract B.
+    Source: ProducerConfig, ConfigDef; contract P-B.
     """
 
     bootstrap_servers: tuple[BootstrapAddress, ...] = _setting(
-        "addresses", None, "Brokers to learn the cluster from (A.1.4). Required."
+        "addresses", None, "Brokers to learn the cluster from (P-A.1.4). Required."
     )
     client_id: str = _setting(
-        "string", "", "Name shown in the brokers' logs and metrics; empty: producer-<n> (A.1.2)."
+        "string", "", "Name shown in the brokers' logs and metrics; empty: producer-<n> (P-A.1.2)."
     )
     acks: int = _setting("acks", -1, "Replicas that must have a record: all in sync, 1 or none.")
     enable_idempotence: bool = _flag(True, "Write each record once, in order, despite retries.")
-    retries: int = _int32(INT32_MAX, "How often a batch is sent again at most.")
+    retries: int = _int32(INT32_MAX, "How many times a batch is sent again, at most.")
     delivery_timeout_ms: int = _int32(
-        120_000, "Time a record has from send() to its acknowledgement (B.3)."
+        120_000, "Time a record has from send() to its acknowledgement (P-B.3)."
     )
     linger_ms: int | None = _setting(
         "linger",
         None,
-        "How long a record waits for company. Adaptive: not at all while nothing is in flight to "
+        "How long a batch waits for records. Adaptive: not at all while nothing is in flight to "
         f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms.",
     )
-    batch_size: int = _int32(262_144, "Bytes of a batch at most; 0 means one record (A.1.6).")
+    batch_size: int = _int32(262_144, "Largest size of a batch, in bytes; 0: one record (P-A.1.6).")
     buffer_memory: int = _int64(
         33_554_432, "Bytes of records queued, in flight or waiting for callbacks, at most."
     )
     max_block_ms: int = _int64(60_000, "How long send() may wait for metadata and memory.")
-    max_request_size: int = _int32(1_048_576, "Bytes of one request, and of one record, at most.")
+    max_request_size: int = _int32(
+        1_048_576, "Largest size of one request, and of one record, in bytes."
+    )
     max_receive_bytes: int = _int32(
-        104_857_600, "Bytes of one answer at most; a longer one closes the connection.", low=1
+        104_857_600,
+        "Largest size of one answer, in bytes; a larger one closes the connection.",
+        low=1,
     )
     max_in_flight_requests_per_connection: int = _int32(
-        5, "Requests under way to one broker; at most 5 with idempotence (B.2).", low=1
+        5, "Requests under way to one broker; at most 5 with idempotence (P-B.2).", low=1
     )
     request_timeout_ms: int = _int32(30_000, "How long one request waits for its answer.")
     compression_type: str = _setting(
@@ -121,13 +123,9 @@ class ProducerConfig:
         9, "lz4's level; 9 is the fast compressor, as in Kafka; others are lz4hc's.", 1, 17
     )
     compression_zstd_level: int = _int32(3, "zstd's level.", -131_072, 22)
-    key_serializer: Any = field(
-        default=None,
-        metadata={"setting": Setting("object", "Turns keys into bytes; none: they are bytes.")},
-    )
-    value_serializer: Any = field(
-        default=None,
-        metadata={"setting": Setting("object", "Turns values into bytes; none: they are bytes.")},
+    key_serializer: Any = _setting("object", None, "Turns keys into bytes; none: keys are bytes.")
+    value_serializer: Any = _setting(
+        "object", None, "Turns values into bytes; none: values are bytes."
     )
     key_serializer_encoding: str | None = _setting(
         "encoding", None, "Text encoding of a StringSerializer for keys."
@@ -138,10 +136,7 @@ class ProducerConfig:
     serializer_encoding: str | None = _setting(
         "encoding", None, "Text encoding where neither of the two above is given."
     )
-    partitioner_class: Any = field(
-        default=None,
-        metadata={"setting": Setting("object", "Chooses partitions; none: built in (C.3).")},
-    )
+    partitioner_class: Any = _setting("object", None, "Chooses partitions; none: built in (P-C.3).")
     partitioner_adaptive_partitioning_enable: bool = _flag(
         True, "Give slower brokers fewer of the records without key (KIP-794)."
     )
@@ -150,15 +145,15 @@ class ProducerConfig:
     )
     partitioner_ignore_keys: bool = _flag(False, "Spread records with a key like those without.")
     interceptor_classes: tuple[Any, ...] = _setting(
-        "objects", (), "Interceptors, called in this order (C.1)."
+        "objects", (), "Interceptors, called in this order (P-C.1)."
     )
-    retry_backoff_ms: int = _int64(100, "Pause before the first retry; it doubles (B.5).")
+    retry_backoff_ms: int = _int64(100, "Pause before the first retry; it doubles (P-B.5).")
     retry_backoff_max_ms: int = _int64(1_000, "Longest pause before a retry.")
-    reconnect_backoff_ms: int = _int64(50, "Pause before connecting again; it doubles (B.5).")
+    reconnect_backoff_ms: int = _int64(50, "Pause before connecting again; it doubles (P-B.5).")
     reconnect_backoff_max_ms: int = _int64(1_000, "Longest pause before connecting again.")
     metadata_max_age_ms: int = _int64(300_000, "Age at which metadata is fetched again.")
     metadata_max_idle_ms: int = _int64(
-        300_000, "A topic unused for so long is forgotten.", low=5_000
+        300_000, "Time without a send after which a topic is forgotten.", low=5_000
     )
     metadata_recovery_strategy: str = _setting(
         "any case",
@@ -189,7 +184,7 @@ class ProducerConfig:
     security_protocol: str = _setting(
         "security",
         "PLAINTEXT",
-        "How brokers are talked to.",
+        "Protocol of the connections to brokers.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
     enable_metrics_push: bool = _setting(
@@ -202,7 +197,7 @@ class ProducerConfig:
         "choice", "INFO", "How much is measured.", choices=("INFO", "DEBUG", "TRACE")
     )
     explicit: frozenset[str] = frozenset()
-    """Names of the settings that the caller gave (B.1)."""
+    """Names of the settings that the caller gave (P-B.1)."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         given = _gather(settings, more)
@@ -229,23 +224,8 @@ class ProducerConfig:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "explicit", explicit)
 
-    @property
-    def linger_bound_ms(self) -> int:
-        """Longest time a record waits for company, in ms, whichever kind of linger it is."""
-        return _linger_bound_ms(self.linger_ms)
-
-    @property
-    def sticky_batch_size(self) -> int:
-        """Bytes after which a keyless record moves on to another partition (C.5.1)."""
-        return min(self.batch_size, STICKY_BATCH_SIZE)
-
-    @property
-    def is_order_guaranteed(self) -> bool:
-        """Whether a partition has one batch under way at a time, idempotent or not (B.6)."""
-        return self.max_in_flight_requests_per_connection == 1
-
     def values(self) -> dict[str, Any]:
-        """Return every setting under its dotted name, as plug-ins' `configure` gets them (A.1.2).
+        """Return every setting under its dotted name, as plug-ins' `configure` gets them (P-A.1.2).
 
         The values are those in force, the generated client.id among them.  No secret is among them:
         this version takes none.
@@ -263,11 +243,13 @@ class ProducerConfig:
 
 
 SETTINGS: dict[str, Setting] = {
-    item.name: item.metadata["setting"]
-    for item in fields(ProducerConfig)
-    if "setting" in item.metadata
+    name: setting for name, setting in vars(ProducerConfig).items() if isinstance(setting, Setting)
 }
 """Every setting by its name with underscores."""
+type.__setattr__(ProducerConfig, "__match_args__", (*SETTINGS, "explicit"))
+# What the class has would stand in for what a constructor forgot.
+for _name in ProducerConfig.__match_args__:
+    delattr(ProducerConfig, _name)
 
 
 def describe() -> list[SettingRow]:
@@ -311,6 +293,8 @@ def _refuse_or_ignore(key: str, name: str, value: Any) -> None:
         if value is None or (name == "transaction_two_phase_commit_enable" and value is False):
             return
         raise ConfigError(f"{key} is refused: {reason}", key=key)
+    import difflib  # noqa: PLC0415
+
     nearest = difflib.get_close_matches(name, SETTINGS, n=1)
     if nearest:
         hint = nearest[0].replace("_", ".") if "." in key else nearest[0]
@@ -321,7 +305,7 @@ def _refuse_or_ignore(key: str, name: str, value: Any) -> None:
 
 
 def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
-    """B.2, in the order of Kafka 4.3.0: retries, acks, then what may be in flight."""
+    """P-B.2, in the order of Kafka 4.3.0: retries, acks, then what may be in flight."""
     if not resolved["enable_idempotence"]:
         return
     demanded = "enable_idempotence" in explicit
@@ -356,8 +340,8 @@ def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> 
 
 
 def _resolve_delivery_timeout(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
-    """B.3: the delivery timeout covers one linger and one request."""
-    linger_ms = _linger_bound_ms(resolved["linger_ms"])
+    """P-B.3: the delivery timeout covers one linger and one request."""
+    linger_ms = linger_bound_ms(resolved["linger_ms"])
     least_ms = min(linger_ms + resolved["request_timeout_ms"], INT32_MAX)
     given_ms = resolved["delivery_timeout_ms"]
     if given_ms >= least_ms:
@@ -378,7 +362,7 @@ def _resolve_delivery_timeout(resolved: dict[str, Any], explicit: frozenset[str]
 
 
 def _resolve_backoffs(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
-    """B.5: a base above its maximum."""
+    """P-B.5: a base above its maximum."""
     if "reconnect_backoff_ms" in explicit and "reconnect_backoff_max_ms" not in explicit:
         resolved["reconnect_backoff_max_ms"] = resolved["reconnect_backoff_ms"]
     for base, limit in (
@@ -398,7 +382,7 @@ def _resolve_backoffs(resolved: dict[str, Any], explicit: frozenset[str]) -> Non
 
 
 def _warn_of_small_memory(resolved: dict[str, Any]) -> None:
-    """B.4: legal, and hardly meant."""
+    """P-B.4: legal, and hardly meant."""
     if resolved["buffer_memory"] < resolved["batch_size"]:
         _log.warning(
             "buffer_memory = %d is less than batch_size = %d: no batch will ever be full, and a "
@@ -408,5 +392,6 @@ def _warn_of_small_memory(resolved: dict[str, Any]) -> None:
         )
 
 
-def _linger_bound_ms(linger_ms: int | None) -> int:
+def linger_bound_ms(linger_ms: int | None) -> int:
+    """Longest time a record waits for company, in ms, whichever kind of linger it is."""
     return ADAPTIVE_LINGER_BOUND_MS if linger_ms is None else linger_ms

@@ -1,4 +1,4 @@
-"""Deadlines of calls that may take so long: a moment of the monotonic clock, in s; None: never."""
+"""Deadlines of calls with a timeout: a time of the monotonic clock in s; None: no deadline."""
 
 from __future__ import annotations
 

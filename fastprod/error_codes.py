@@ -2,12 +2,56 @@
 
 Source of codes and flags: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3.0 and the
 exceptions it names (`retriable` is RetriableException, `refresh_metadata` is
-InvalidMetadataException); `fatal_for_idempotent` is contract F.4.
+InvalidMetadataException); `fatal_for_idempotent` is contract P-F.4.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# Those that the code names.
+UNKNOWN_SERVER_ERROR: Final = -1
+NONE: Final = 0
+OFFSET_OUT_OF_RANGE: Final = 1
+CORRUPT_MESSAGE: Final = 2
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
+NOT_LEADER_OR_FOLLOWER: Final = 6
+REQUEST_TIMED_OUT: Final = 7
+BROKER_NOT_AVAILABLE: Final = 8
+MESSAGE_TOO_LARGE: Final = 10
+COORDINATOR_NOT_AVAILABLE: Final = 15
+INVALID_TOPIC_EXCEPTION: Final = 17
+RECORD_LIST_TOO_LARGE: Final = 18
+NOT_ENOUGH_REPLICAS: Final = 19
+INVALID_REQUIRED_ACKS: Final = 21
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+UNSUPPORTED_SASL_MECHANISM: Final = 33
+ILLEGAL_SASL_STATE: Final = 34
+UNSUPPORTED_VERSION: Final = 35
+TOPIC_ALREADY_EXISTS: Final = 36
+INVALID_PARTITIONS: Final = 37
+INVALID_REPLICATION_FACTOR: Final = 38
+INVALID_REPLICA_ASSIGNMENT: Final = 39
+INVALID_CONFIG: Final = 40
+NOT_CONTROLLER: Final = 41
+INVALID_REQUEST: Final = 42
+POLICY_VIOLATION: Final = 44
+OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
+INVALID_PRODUCER_EPOCH: Final = 47
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
+KAFKA_STORAGE_ERROR: Final = 56
+SASL_AUTHENTICATION_FAILED: Final = 58
+FETCH_SESSION_ID_NOT_FOUND: Final = 70
+LISTENER_NOT_FOUND: Final = 72
+FENCED_LEADER_EPOCH: Final = 74
+UNKNOWN_LEADER_EPOCH: Final = 75
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76
+INVALID_RECORD: Final = 87
+UNKNOWN_TOPIC_ID: Final = 100
+MISMATCHED_ENDPOINT_TYPE: Final = 114
+REBOOTSTRAP_REQUIRED: Final = 129
 
 
 class ErrorRow(NamedTuple):

@@ -2,7 +2,7 @@
 
 Whether to retry, refresh, abort or give up is data (`retriable`, `refresh_metadata`, `abortable`,
 `fatal`); the class says what a caller may want to catch.  Which class stands under which follows
-the exceptions of Apache Kafka 4.3.0 (KIP-1050); contract F.4.
+the exceptions of Apache Kafka 4.3.0 (KIP-1050); contract P-F.4.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ProducerClosedError(IllegalStateError):
 
 
 class ForkedFutureError(IllegalStateError):
-    """A future made before `os.fork` was asked in the child: only the parent learns its outcome."""
+    """A future made before `os.fork` was used in the child: only the parent learns its outcome."""
 
     made_in_pid: int
     asked_in_pid: int
@@ -133,7 +133,7 @@ class SerializationError(KafkaError):
 
 
 class UndeliveredError(KafkaError):
-    """`close` threw records away: they were queued or under way when its time was over."""
+    """`close` gave records up: they were queued or in flight when its time was over."""
 
     undelivered_count: int
 
@@ -176,13 +176,13 @@ class BulkError(KafkaError):
 
 
 class ApiError(KafkaError):
-    """A failure of one record or request: `send` reports it through the future (A.3.12)."""
+    """A failure of one record or request: `send` reports it through the future (P-A.3.12)."""
 
     abortable = True
 
 
 class RetriableError(ApiError):
-    """May pass by itself: the same request can be sent again (KIP-1050)."""
+    """A temporary failure: the same request can be sent again (KIP-1050)."""
 
     retriable = True
 
@@ -202,7 +202,7 @@ class ApplicationRecoverableError(ApiError):
 
 
 class InvalidConfigurationError(ApiError):
-    """Repeating does not help: client, broker or their rights are set up wrongly (KIP-1050)."""
+    """Retrying does not help: client, broker or access rights are configured wrongly (KIP-1050)."""
 
 
 class BrokerError(ApiError):
@@ -268,7 +268,7 @@ class BufferExhaustedError(KafkaTimeoutError):
 
 
 class MetadataTimeoutError(KafkaTimeoutError):
-    """The topic, or its partition, was not found within max_block_ms (A.4.5).
+    """The topic, or its partition, was not found within max_block_ms (P-A.4.5).
 
     Args:
         topic: topic asked for.
@@ -400,7 +400,7 @@ class RecordTooLargeError(ApiError):
     def for_record(
         cls, *, topic: str, size_bytes: int, limit_bytes: int, limit_name: str
     ) -> RecordTooLargeError:
-        """Build the error of A.3.7: `size_bytes` is the record's uncompressed upper bound."""
+        """Build the error of P-A.3.7: `size_bytes` is the record's uncompressed upper bound."""
         return cls(
             f"a record for topic {topic!r} may take {size_bytes:,} bytes uncompressed, more than "
             f"{limit_name} = {limit_bytes:,}: raise {limit_name}, or send smaller records",
@@ -554,7 +554,7 @@ def error_for_code(
     message: str | None = None,
     **fields: Any,
 ) -> KafkaError:
-    """Build the exception for an error code that a broker sent (F.4.4).
+    """Build the exception for an error code that a broker sent (P-F.4.4).
 
     Args:
         code: Kafka's error code, not 0.  A code this version does not know counts as

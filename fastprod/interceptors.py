@@ -1,15 +1,21 @@
-"""Interceptors: users' code around every record, which can never break sending (C.1)."""
+"""Interceptors: users' code around every record; it can never break sending (P-C.1)."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fastprod.plugin import configure_plugin, make_plugin, plugin_name, takes
-from fastprod.records import Headers, ProducerRecord, RecordMetadata, TopicPartition
+from fastprod.log import Log
+from fastprod.plugin_loading import configure_plugin, make_plugin, plugin_name, takes
+from fastprod.records import (
+    Headers,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    failed_metadata,
+)
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 Acknowledge = Callable[[RecordMetadata | None, BaseException | None, Headers], None]
 
@@ -17,18 +23,30 @@ Acknowledge = Callable[[RecordMetadata | None, BaseException | None, Headers], N
 class ProducerInterceptor:
     """Base of users' interceptors; every method may be left out.
 
-    An interceptor need not extend this class: an object with some of its methods will do.
-    Source: ProducerInterceptor (KIP-42, KIP-512).
+    An interceptor need not extend this class: any object with some of its methods is accepted.
+
+    Threads: `on_send` is called in the threads that send, several at a time; `on_acknowledgement`
+    usually on the delivery thread, where it holds up other callbacks while it blocks.
+    Source: ProducerInterceptor (KIP-42, KIP-512); contract P-C.1.
     """
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take what it needs from the settings, under their dotted names; client.id is set."""
+        """Take what it needs from the settings. Called once, before anything else.
+
+        Args:
+            config: the producer's settings by their dotted names; client.id is set.
+
+        What this raises ends the producer's constructor with a ConfigError.
+        """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record to send, this one or another.
 
-        Called in the thread that sends, before serialization; what it raises is logged and the
+        Called in the thread that sends, before serialization. What it raises is logged, and the
         record goes on as it was.
+
+        Args:
+            record: what `send` was called with, or what the interceptor before this one returned.
         """
         return record
 
@@ -58,7 +76,8 @@ class ProducerInterceptors:
         config: the settings by dotted name.
 
     Raises:
-        ConfigError: one could not be made or configured; those before it have been closed (C.1.5).
+        ConfigError: one could not be made or configured; those before it have been closed
+        (P-C.1.5).
 
     Threads: any; it keeps no state.  Source: ProducerInterceptors.
     """
@@ -88,7 +107,7 @@ class ProducerInterceptors:
         return len(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Pass the record through the chain (C.1.1); never raises."""
+        """Pass the record through the chain (P-C.1.1); never raises."""
         for name, on_send in self._on_sends:
             try:
                 changed = on_send(record)
@@ -113,7 +132,7 @@ class ProducerInterceptors:
         exception: BaseException | None,
         headers: Headers | None = None,
     ) -> None:
-        """Tell the chain the outcome of one record (C.1.2); never raises.
+        """Tell the chain the outcome of one record (P-C.1.2); never raises.
 
         Args:
             metadata: where the record went.
@@ -135,7 +154,7 @@ class ProducerInterceptors:
         topic_partition: TopicPartition | None,
         exception: BaseException,
     ) -> None:
-        """Tell the chain that `send` itself failed (C.1.3); never raises.
+        """Tell the chain that `send` itself failed (P-C.1.3); never raises.
 
         Args:
             record: the record as the chain left it; None if there is none.
@@ -143,9 +162,9 @@ class ProducerInterceptors:
             exception: why it failed.
         """
         if topic_partition is not None:
-            metadata = RecordMetadata.failed(topic_partition.topic, topic_partition.partition)
+            metadata = failed_metadata(topic_partition.topic, topic_partition.partition)
         elif record is not None:
-            metadata = RecordMetadata.failed(record.topic, record.partition)
+            metadata = failed_metadata(record.topic, record.partition)
         else:
             metadata = None
         self.on_acknowledgement(metadata, exception, None if record is None else record.headers)
@@ -170,7 +189,7 @@ def _ready(given: Any, config: Mapping[str, Any]) -> Any:
 
 
 def _acknowledge(function: Callable[..., None]) -> Acknowledge:
-    """Bring the form with two arguments and the one with three (C.1.4) to one."""
+    """Bring the form with two arguments and the one with three (P-C.1.4) to one."""
     if takes(function, 3):
         return function
     return lambda metadata, exception, headers: function(metadata, exception)

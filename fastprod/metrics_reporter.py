@@ -1,17 +1,17 @@
-"""Metrics reporters: users' objects that are handed the producer's figures every sample window."""
+"""Metrics reporters: users' objects that get the producer's metrics once per sample window."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
-from fastprod.plugin import configure_plugin, make_plugin, plugin_name
+from fastprod.log import Log
+from fastprod.plugin_loading import configure_plugin, make_plugin, plugin_name
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _SHORTEST_PERIOD_S = 0.1
 _LONGEST_JOIN_S = 5.0
@@ -22,18 +22,29 @@ Metrics = Mapping[str, Mapping[str, Any]]
 class MetricsReporter:
     """Base of users' reporters; only `report` has to be there.
 
-    A reporter need not extend this class: an object with some of its methods will do.
+    A reporter need not extend this class: any object with `report` is accepted.
+
+    Threads: `report` is called on one thread of the producer's own, which it may block.
     Source: MetricsReporter; setting metric_reporters.
     """
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take what it needs from the settings, under their dotted names; client.id is set."""
+        """Take what it needs from the settings. Called once, before anything else.
+
+        Args:
+            config: the producer's settings by their dotted names; client.id is set.
+
+        What this raises ends the producer's constructor with a ConfigError.
+        """
 
     def report(self, metrics: Metrics) -> None:
-        """See all figures, as `KafkaProducer.metrics` returns them.
+        """Get all metrics of the producer.
 
-        Called every metrics_sample_window_ms, and once more when the producer closes, on a thread
-        of its own: it may take its time.  What it raises is logged.
+        Called every metrics_sample_window_ms, and once more when the producer closes. What it
+        raises is logged.
+
+        Args:
+            metrics: group to name to value, as `KafkaProducer.metrics` returns them; a copy.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Users' partitioners, the round-robin one, and the partition of a key (C.3)."""
+"""Users' partitioners, the round-robin one, and the partition of a key (P-C.3)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from fastprod._core.murmur2 import hash_key
+from fastprod._core.bytes.murmur2 import hash_key
 from fastprod.errors import ConfigError
-from fastprod.plugin import make_plugin, plugin_name, takes
+from fastprod.plugin_loading import make_plugin, plugin_name, takes
 from fastprod.records import Node, PartitionInfo
 
 _ARGUMENT_COUNT = 6
@@ -44,14 +44,23 @@ ChoosePartition = Callable[[str, Any, bytes | None, Any, bytes | None, ClusterVi
 
 
 class Partitioner:
-    """Base of users' partitioners (C.3.3).
+    """Base of users' partitioners (P-C.3.3).
 
-    A partitioner need not extend this class: an object with `partition`, or a function of the same
-    six arguments, will do.  It is called in the threads that send, several at a time.
+    A partitioner need not extend this class: any object with `partition`, or a function of the same
+    six arguments, is accepted.
+
+    Threads: it is called in the threads that send, several at a time; it holds them up while it
+    blocks.  Source: Partitioner; setting partitioner_class; contract P-C.3.3.
     """
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take what it needs from the settings, under their dotted names; client.id is set."""
+        """Take what it needs from the settings. Called once, before anything else.
+
+        Args:
+            config: the producer's settings by their dotted names; client.id is set.
+
+        What this raises ends the producer's constructor with a ConfigError.
+        """
 
     def partition(
         self,
@@ -70,7 +79,9 @@ class Partitioner:
             key_bytes: key as serialized.
             value: value as given to `send`.
             value_bytes: value as serialized.
-            cluster: the partitions and brokers known now.
+            cluster: the partitions and brokers known now; it does not change during the call.
+
+        A partition that the topic does not have, or an exception, is raised by `send`.
         """
         raise NotImplementedError
 
@@ -79,9 +90,9 @@ class Partitioner:
 
 
 class RoundRobinPartitioner(Partitioner):
-    """Each partition of a topic in turn, whatever the key (C.3.4).
+    """Each partition of a topic in turn, whatever the key (P-C.3.4).
 
-    Partitions without a leader are passed over, unless none has one.
+    Partitions without a leader are left out, unless none has one.  Threads: any.  Does not block.
     Source: RoundRobinPartitioner.
     """
 
@@ -112,7 +123,7 @@ class RoundRobinPartitioner(Partitioner):
 
 
 def partition_for_key(key_bytes: bytes, partition_count: int) -> int:
-    """Return the partition that Kafka's default partitioner gives a serialized key (C.3, C.4).
+    """Return the partition that Kafka's default partitioner gives a serialized key (P-C.3, P-C.4).
 
     Args:
         key_bytes: the key as serialized; an empty key is a key.
@@ -170,7 +181,7 @@ class BoundPartitioner:
         Raises:
             TypeError: it returned something other than an integer.
             ValueError: it returned a partition that the topic does not have.
-            Exception: whatever it raises itself, unchanged (A.3.12).
+            Exception: whatever it raises itself, unchanged (P-A.3.12).
         """
         chosen = self._choose(topic, key, key_bytes, value, value_bytes, cluster)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -12,40 +11,38 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fastprod._core.bulk_producer import BulkProducer
-from fastprod._core.engine import Engine
+from fastprod._core.engine.engine import Engine
+from fastprod._core.producer.bulk_producer import BulkProducer
 from fastprod.acknowledgement import Acknowledgement
+from fastprod.client.addresses import bootstrap_nodes
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connections import ClusterConnectionStates
-from fastprod.client.metadata import Metadata
-from fastprod.client.metrics import ProducerMetrics
+from fastprod.client.connection_states import ClusterConnectionStates
+from fastprod.client.delivery_thread import DeliveryThread
+from fastprod.client.engine_settings import engine_settings
+from fastprod.client.metadata.metadata import Metadata
+from fastprod.client.metrics.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
+from fastprod.client.producer_events import ProducerEvents
+from fastprod.client.warm_up import WarmUp
 from fastprod.config import ProducerConfig
-from fastprod.deadline import check_timeout, slice_s, time_left_s
-from fastprod.engine_settings import engine_settings
+from fastprod.deadline import check_timeout, slice_s
 from fastprod.errors import (
     ApiError,
     ConfigError,
     FlushTimeoutError,
     InvalidTopicError,
     KafkaError,
-    KafkaTimeoutError,
     ProducerClosedError,
     UndeliveredError,
 )
-from fastprod.interceptors import ProducerInterceptors
-from fastprod.metrics_reporter import MetricsReporters
-from fastprod.net.addresses import bootstrap_nodes
-from fastprod.partitioner import BoundPartitioner
-from fastprod.plugin import close_each
+from fastprod.log import Log, load_logging
+from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
-from fastprod.serializers import BoundSerializer, close_serializers
 from fastprod.topic_name import check_topic_name
 
-_log = logging.getLogger("fastprod.producer")
+_log = Log("fastprod.producer")
 
 _EXIT_TIMEOUT_S = 10.0
-_WARM_SLICE_S = 0.02
 
 _live: weakref.WeakSet[KafkaProducer] = weakref.WeakSet()
 
@@ -54,9 +51,9 @@ class KafkaProducer(BulkProducer):
     """Sends records to Kafka; one instance serves every thread of a process.
 
     Args:
-        settings: settings by Kafka's dotted or by snake_case names.
-        config: settings by snake_case names; `fastprod.config.describe()` lists them all. Only
-            `bootstrap_servers` is required.
+        settings: a mapping of settings by Kafka's names, with dots or underscores.
+        config: settings by names with underscores; `fastprod.config.describe()` lists all of them.
+            Only `bootstrap_servers` is required.
 
     Raises:
         ConfigError: a setting is wrong, or no bootstrap server resolves.
@@ -65,54 +62,35 @@ class KafkaProducer(BulkProducer):
     Blocks: for DNS of the bootstrap servers only; connecting happens in the background.
     Threads: every method from any thread. After `os.fork` the child's object is a new producer with
     the same settings; what was buffered, and its futures, stay the parent's.
-    Source: org.apache.kafka.clients.producer.KafkaProducer; contract A.
+    Source: org.apache.kafka.clients.producer.KafkaProducer; contract P-A.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
-        self._is_forked = False
+        self._is_forked = self._closing = False
+        self._closer: object = None
         self._config = ProducerConfig(settings, **config)
-        values = self._config.values()
-        self._interceptors: ProducerInterceptors | None = None
-        self._reporters: MetricsReporters | None = None
-        self._partitioner: BoundPartitioner | None = None
-        self._serializers: list[BoundSerializer] = []
+        self._plugins = ProducerPlugins()
+        self._events = ProducerEvents(self)
         self._orphans: list[Engine] = []
-        self._lock = threading.Lock()
-        self._changed = threading.Condition()
-        self._fatal_error: KafkaError | None = None
+        self._lock = threading.RLock()  # a signal handler may close while its own thread has it
         try:
-            self._make_plugins(values)
+            self._plugins.make(self._config)
             self._open()
         except BaseException as error:
-            self._close_plugins(quietly=True)
+            self._plugins.close(quietly=True)
             if isinstance(error, ConfigError) or not isinstance(error, Exception):
                 raise
             raise KafkaError(f"Failed to construct kafka producer: {error}") from error
         _live.add(self)
 
-    def _make_plugins(self, values: dict[str, Any]) -> None:
-        config = self._config
-        if config.interceptor_classes:
-            self._interceptors = ProducerInterceptors(config.interceptor_classes, values)
-        if config.metric_reporters:
-            self._reporters = MetricsReporters(config.metric_reporters, values)
-        if config.partitioner_class is not None:
-            self._partitioner = BoundPartitioner(config.partitioner_class, values)
-        for given, is_key in ((config.key_serializer, True), (config.value_serializer, False)):
-            if given is not None:
-                self._serializers.append(BoundSerializer(given, values, is_key=is_key))
-        self._key_serializer = next((s for s in self._serializers if s.field == "key"), None)
-        self._value_serializer = next((s for s in self._serializers if s.field == "value"), None)
-
     def _open(self) -> None:
         """Make the native side and its threads; again in the child of a fork."""
         config = self._config
+        load_logging()
         nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
-        self._closing = self._has_ended = False
-        self._closer: object = None
-        self._delivery: threading.Thread | None = None
         engine = Engine(**engine_settings(config))
-        metadata = Metadata(
+        self._delivery = DeliveryThread(engine, config.client_id)
+        metadata = self._metadata = Metadata(
             refresh_backoff=ExponentialBackoff(
                 config.retry_backoff_ms, config.retry_backoff_max_ms
             ),
@@ -123,7 +101,6 @@ class KafkaProducer(BulkProducer):
             last_used_ms=self._last_used_ms,
             wait=self._wait,
         )
-        self._metadata = metadata
         metadata.bootstrap(nodes)
         states = ClusterConnectionStates(
             ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
@@ -134,11 +111,11 @@ class KafkaProducer(BulkProducer):
         )
         metrics = self._metrics = ProducerMetrics(engine, config, metadata)
         self._network_client = NetworkClient(
-            engine, config, metadata, states, self, metrics=metrics
+            engine, config, metadata, states, self._events, metrics=metrics
         )
         self._attach(
             engine,
-            is_simple=not (self._interceptors or self._partitioner or self._serializers),
+            is_simple=not self._plugins.see_records,
             ignores_keys=config.partitioner_ignore_keys,
             max_record_bytes=config.max_request_size,
             buffer_bytes=config.buffer_memory,
@@ -147,8 +124,10 @@ class KafkaProducer(BulkProducer):
         try:
             engine.start()
             self._network_client.start()
-            if self._reporters is not None:
-                self._reporters.start(self.metrics, config)
+            if self._closing:  # by a signal handler, meanwhile
+                raise ProducerClosedError()
+            if self._plugins.reporters is not None:
+                self._plugins.reporters.start(self.metrics, config)
         except BaseException:
             self._detach()
             self._end(time.monotonic())
@@ -156,17 +135,24 @@ class KafkaProducer(BulkProducer):
 
     @property
     def config(self) -> ProducerConfig:
-        """The settings in force, the generated client_id among them."""
+        """The settings in force, with the generated client_id.  Never blocks."""
         return self._config
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Return the topic's partitions, with leaders and replicas.
 
+        Args:
+            topic: topic name.
+
+        Returns:
+            One `PartitionInfo` for each partition, by number.
+
         Raises:
             ProducerClosedError: `close` was called.
             KafkaError: no metadata within max_block_ms, or the brokers refuse the topic.
 
-        Blocks: up to max_block_ms if the topic is not known yet.  Source: A.5.
+        Blocks: up to max_block_ms if the topic is not known yet.  Threads: any.
+        Source: KafkaProducer.partitionsFor; contract P-A.5.
         """
         self._require_open()
         self._await_topic(topic, None, self._config.max_block_ms)
@@ -175,17 +161,17 @@ class KafkaProducer(BulkProducer):
     def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.
 
-        The next send to any of them then costs what every later one costs.
+        The first send to one of them is then as fast as every later one.
 
         Args:
-            topics: topic names.
-            timeout: seconds, 0 or more; default max_block_ms.
+            topics: topic names; none: only the producer id.
+            timeout: seconds, 0 or more; default: max_block_ms.
 
         Raises:
-            KafkaError: it did not work out in time, and why.
+            KafkaError: not all of it was there in time, and why.
             ValueError: a negative timeout.
 
-        Blocks: up to `timeout`.
+        Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any.  Source: fastprod's own.
         """
         self._require_open()
         check_timeout(timeout)
@@ -195,44 +181,28 @@ class KafkaProducer(BulkProducer):
         for topic in topics:
             left_ms = int((deadline_s - time.monotonic()) * 1000)
             self._await_topic(topic, None, max(0, left_ms))
-        with self._changed:
-            while True:
-                leaders = self._metadata.known_cluster.leaders(topics)
-                cold = [node for node in leaders if not self._network_client.is_warm(node)]
-                if not cold and self._engine.has_producer_id:
-                    return
-                if time.monotonic() >= deadline_s:
-                    raise KafkaTimeoutError(
-                        f"warmup of {len(topics)} topic(s) did not end within "
-                        f"{timeout_s * 1000:,.0f} ms: {self._why_cold(cold, len(leaders))}"
-                    )
-                for node_id in cold:  # each time: what was tried may have failed
-                    self._network_client.warm(node_id)
-                self._changed.wait(_WARM_SLICE_S)
-
-    def _why_cold(self, cold: list[int], leader_count: int) -> str:
-        if not cold:
-            why = self._network_client.producer_id_trouble()
-            because = f": {why}" if why else ""
-            return f"no broker has given the producer id that enable_idempotence needs{because}"
-        troubles = [text for node in cold if (text := self._network_client.trouble(node))]
-        because = f": {troubles[0]}" if troubles else ""
-        return f"{len(cold)} of {leader_count} leader(s) could not be reached{because}"
+        warm_up = WarmUp(self._engine, self._metadata, self._network_client, self._events)
+        warm_up.wait(topics, deadline_s, timeout_s)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until every record sent before is done, callbacks included.
+        """Send everything now, and wait until every record sent before is done.
+
+        A record is done when its callbacks have run, too. Failed records raise nothing here: their
+        futures have the errors.
 
         Args:
-            timeout: seconds; default: as long as it takes, which delivery_timeout_ms bounds.
+            timeout: seconds, 0 or more; default: no limit of its own (delivery_timeout_ms bounds
+                it).
 
         Raises:
-            FlushTimeoutError: not all were done in time; `undelivered_count` has the exact number.
+            FlushTimeoutError: not all were done in time; `undelivered_count` is the exact number.
             KafkaError: called from a delivery callback, which flush would wait for (KIP-1118).
+            ValueError: a negative timeout.
 
-        Failed records do not make it raise: their futures have the errors.
-        Blocks: up to `timeout`; Ctrl-C gets through.  Source: A.7.
+        Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any but the delivery thread.
+        Source: KafkaProducer.flush; contract P-A.7.
         """
-        if threading.current_thread() is self._delivery:
+        if self._delivery.is_current:
             raise KafkaError(
                 "flush() was called from a delivery callback, and would wait for this very "
                 "callback: call it from another thread"
@@ -246,30 +216,35 @@ class KafkaProducer(BulkProducer):
             raise FlushTimeoutError(undelivered_count=left, waited_ms=(timeout or 0) * 1000)
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the producer's figures by Kafka's groups and names, as kafka-python does.
+        """Return the producer's metrics, grouped and named as in Kafka and kafka-python.
 
         Returns:
             The caller's copy, as in {"producer-metrics": {"record-send-rate": 100.0, ...}, ...};
-            fastprod.client.metrics tells groups, names and units.  After close: the last figures.
+            `help("fastprod.client.metrics.metrics")` lists groups, names and units. After `close`:
+            the last values.
 
-        Does not block; 30 us, and 3 us for each topic.  Source: A.6, K.
+        Never blocks; takes 30 us, and 3 us for each topic.  Threads: any.
+        Source: KafkaProducer.metrics; contract P-A.6, P-K.
         """
         return self._metrics.groups()
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what is queued, then end; what cannot be sent in time is thrown away and reported.
+        """Send what is queued, then end the threads; give up what cannot be sent in time.
+
+        The futures of records that are given up have an error. A second call does nothing, except
+        what Ctrl-C kept the first from doing.
 
         Args:
-            timeout: seconds, 0 or more; default: as long as it takes (delivery_timeout_ms bounds
-                it). 0 throws away at once.
+            timeout: seconds, 0 or more; default: no limit of its own (delivery_timeout_ms bounds
+                it). 0 gives up at once.
 
         Raises:
-            UndeliveredError: records were thrown away; `undelivered_count` is their exact number.
-                The producer is closed all the same.
+            UndeliveredError: records were given up; `undelivered_count` is their exact number. The
+                producer is closed all the same.
             ValueError: a negative timeout.
 
-        A second call does nothing, but for what Ctrl-C kept the first from.  Blocks: up to
-        `timeout`.  From a delivery callback it counts as close(0).  Source: A.9.
+        Blocks: up to `timeout`; Ctrl-C gets through.  In a delivery callback it is close(0).
+        Threads: any.  Source: KafkaProducer.close; contract P-A.9.
         """
         check_timeout(timeout)
         closer = object()
@@ -277,27 +252,27 @@ class KafkaProducer(BulkProducer):
             try:
                 if not self._may_close(closer):
                     return
-                if threading.current_thread() is self._delivery:
+                if self._delivery.is_current:
                     _log.warning("close() in a delivery callback throws away what is left")
                     timeout = 0
                 deadline_s = None if timeout is None else time.monotonic() + timeout
                 self._drain(timeout == 0, deadline_s)
             except BaseException:
-                deadline_s = time.monotonic()  # Ctrl-C: end at once, then let it through (A.9.7)
+                deadline_s = time.monotonic()  # Ctrl-C: end at once, then let it through (P-A.9.7)
                 raise
             finally:
                 if self._closer is closer:
                     self._end(deadline_s)
-            self._close_plugins(quietly=False)
+            self._plugins.close(quietly=False)
         except BaseException:
-            if self not in _live and not self._has_ended:
-                self._close_plugins(quietly=True)
+            if self not in _live and not self._plugins.is_closed:
+                self._plugins.close(quietly=True)
             raise
         finally:
-            if self._closer is closer and not self._has_ended:
+            if self._closer is closer and not self._plugins.is_closed:
                 self._closer = None  # another call may
         if undelivered := int(self._engine.counters()["records_aborted"]):
-            raise UndeliveredError(undelivered, self._fatal_error)
+            raise UndeliveredError(undelivered, self._events.fatal_error)
 
     def _begin_to_close(self) -> None:
         """Take nothing more, and let what is queued go; `close` does the rest."""
@@ -336,23 +311,9 @@ class KafkaProducer(BulkProducer):
         self._metadata.close()
         self._network_client.join(1.0)
         engine.close_deliveries()
-        delivery = self._delivery
-        if delivery is None or delivery.ident is None:
-            engine.run_deliveries(0)
-        elif delivery is not threading.current_thread():
-            delivery.join(None if deadline_s is None else time_left_s(deadline_s))
+        self._delivery.end(deadline_s)
         self._metrics.freeze()
         _live.discard(self)
-
-    def _close_plugins(self, *, quietly: bool) -> None:
-        plugins = [self._interceptors, self._reporters, self._partitioner]
-        closes = [each.close for each in plugins if each is not None]
-        error = close_each([*closes, lambda: close_serializers(*self._serializers)])
-        self._has_ended = True
-        if error is not None and not isinstance(error, Exception):
-            raise error  # Ctrl-C
-        if error is not None and not quietly:
-            raise KafkaError("Failed to close kafka producer") from error
 
     def __enter__(self) -> Self:
         return self
@@ -374,10 +335,11 @@ class KafkaProducer(BulkProducer):
     # What the compiled half calls.
 
     def _not_open(self) -> None:
-        if self._fatal_error is not None and not self._closing:
+        error = self._events.fatal_error
+        if error is not None and not self._closing:
             raise KafkaError(
-                f"the producer cannot go on: {self._fatal_error}; close it and make a new one"
-            ) from self._fatal_error
+                f"the producer cannot go on: {error}; close it and make a new one"
+            ) from error
         with self._lock:
             if self._is_forked and not self._closing:
                 self._open()
@@ -390,7 +352,7 @@ class KafkaProducer(BulkProducer):
             self._not_open()
 
     def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
-        """Wait until the engine knows the topic (A.4)."""
+        """Wait until the engine knows the topic (P-A.4)."""
         check_topic_name(topic)
         with self._metrics.timed("metadata-wait"):
             self._metadata.wait_for_topic(topic, partition, timeout_ms)
@@ -418,14 +380,7 @@ class KafkaProducer(BulkProducer):
         return int(self._engine.topic(topic).last_used_ns // 1_000_000) or None
 
     def _start_delivery(self) -> None:
-        with self._lock:
-            if self._delivery is None:
-                name = f"kafka-producer-delivery | {self._config.client_id}"
-                self._delivery = threading.Thread(
-                    target=_deliver, args=(self._engine,), name=name, daemon=True
-                )
-            if self._delivery.ident is None:  # also after Ctrl-C before it had started
-                self._delivery.start()
+        self._delivery.start()
 
     def _count_error(self, topic: str) -> None:
         self._metrics.count_error()
@@ -458,8 +413,8 @@ class KafkaProducer(BulkProducer):
             raise TypeError(
                 f"send() takes a topic name or a ProducerRecord, not {type(topic).__name__}"
             )
-        if self._interceptors is None and not self._serializers and self._partitioner is None:
-            record.headers.freeze()  # A.3.6
+        if not self._plugins.see_records:
+            record.headers.freeze()  # P-A.3.6
             return self._send_bytes(
                 record.topic,
                 record.value,
@@ -475,10 +430,10 @@ class KafkaProducer(BulkProducer):
     def _send_with_plugins(
         self, record: ProducerRecord, on_delivery: Any, may_block: bool, awaits_topic: bool
     ) -> Any:
-        """Interceptors, metadata, serializers, partitioner, in that order (A.3)."""
+        """Interceptors, metadata, serializers, partitioner, in that order (P-A.3)."""
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        interceptors = self._interceptors
+        plugins, interceptors = self._plugins, self._plugins.interceptors
         if interceptors is not None:
             record = interceptors.on_send(record)
             on_delivery = Acknowledgement(interceptors, on_delivery, record.headers)
@@ -495,9 +450,9 @@ class KafkaProducer(BulkProducer):
                     return self._failed(record.topic, partition, error, on_delivery)
                 cluster = self._metadata.known_cluster
             waited_ms = int((time.monotonic() - began_s) * 1000)
-            key_bytes, value_bytes = self._serialize(record)
-            if partition is None and self._partitioner is not None:
-                partition = self._partitioner.partition(
+            key_bytes, value_bytes = plugins.serialize(record)
+            if partition is None and plugins.partitioner is not None:
+                partition = plugins.partitioner.partition(
                     record.topic, record.key, key_bytes, record.value, value_bytes, cluster
                 )
             record.headers.freeze()
@@ -523,51 +478,15 @@ class KafkaProducer(BulkProducer):
             if isinstance(on_delivery, Acknowledgement):
                 on_delivery.is_in_send = False
 
-    def _serialize(self, record: ProducerRecord) -> tuple[Any, Any]:
-        key, value = record.key, record.value
-        if self._key_serializer is not None:
-            key = self._key_serializer(record.topic, record.headers, key)
-        if self._value_serializer is not None:
-            value = self._value_serializer(record.topic, record.headers, value)
-        return key, value
-
-    # What the control thread tells.
-
-    def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
-        """Metadata of these topics arrived or went."""
-        for topic in known:
-            self._topic_known(self._engine.topic(topic))
-        for topic in removed:
-            self._topic_forgotten(topic)
-
-    def connections_changed(self) -> None:
-        """A connection or the producer id is ready: `warmup` looks again."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def failed_for_good(self, error: KafkaError) -> None:
-        """A fatal error: later sends raise it."""
-        self._fatal_error = error
-        self._detach()
-
     def _after_fork_in_child(self) -> None:
         """The engine is the parent's; the next use makes one of our own."""
-        self._lock = threading.Lock()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._metrics.abandon()
-        self._delivery = None
+        self._delivery = DeliveryThread(self._engine, self._config.client_id)
         if not self._closing:
             self._orphans.append(self._engine)
-            self._is_forked = True
-            self._fatal_error = None
+            self._is_forked, self._events = True, ProducerEvents(self)
             self._detach()
-
-
-def _deliver(engine: Engine) -> None:
-    """The delivery thread: callbacks just fire, and never hold up the network."""
-    while not engine.deliveries_closed:
-        engine.run_deliveries(1.0)
-    engine.run_deliveries(0)
 
 
 def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> KafkaProducer:

@@ -1,16 +1,20 @@
-"""What goes in and what comes out: records with headers, their metadata, partitions and nodes."""
+"""Records and headers, their metadata, partitions and nodes."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastprod.errors import IllegalStateError, KafkaError
+from fastprod.frozen import Frozen
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
 
 UNKNOWN = -1
-"""Stands for an offset, timestamp, size or partition that is not known (A.2.3)."""
+"""Stands for an offset, timestamp, size or partition that is not known (P-A.2.3)."""
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -19,7 +23,12 @@ HeadersLike = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
+    """One partition of one topic.
+
+    Attributes:
+        topic: topic name.
+        partition: 0-based partition.
+    """
 
     topic: str
     partition: int
@@ -29,7 +38,14 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One broker: its id (negative for a bootstrap address), host, port and rack."""
+    """One broker.
+
+    Attributes:
+        id: the broker's id, 0 or more; negative for a bootstrap address.
+        host: host name or IP address, an IPv6 address without brackets.
+        port: 1 to 65,535.
+        rack: the rack or zone that it says it is in; None: it does not say.
+    """
 
     id: int
     host: str
@@ -43,7 +59,16 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """What the cluster's metadata says about one partition; `leader` is None while it has none."""
+    """What the cluster's metadata says about one partition.
+
+    Attributes:
+        topic: topic name.
+        partition: 0-based partition.
+        leader: the broker that takes its records; None while there is none.
+        replicas: the brokers that are to have a copy.
+        in_sync_replicas: those of them that are up to date.
+        offline_replicas: those of them that are not available.
+    """
 
     topic: str
     partition: int
@@ -54,14 +79,14 @@ class PartitionInfo(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went (A.2.3).
+    """Where a record went (P-A.2.3).
 
     Attributes:
         topic: topic name.
         partition: 0-based partition, or -1 if none was chosen before the failure.
         offset: position in the partition, or -1 if unknown (acks=0, a duplicate, a failure).
         timestamp: ms since the Unix epoch, UTC: the broker's if the topic uses log-append time,
-            else the record's own (A.2.4); -1 after a failure.
+            else the record's own (P-A.2.4); -1 after a failure.
         serialized_key_size: bytes of the key; -1 if it was None.
         serialized_value_size: bytes of the value; -1 if it was None.
     """
@@ -88,10 +113,10 @@ class RecordMetadata(NamedTuple):
         """Topic and partition as one value."""
         return TopicPartition(self.topic, self.partition)
 
-    @classmethod
-    def failed(cls, topic: str, partition: int | None = None) -> RecordMetadata:
-        """What a callback gets beside an error (A.2.5): only topic and partition are known."""
-        return cls(topic, UNKNOWN if partition is None else partition)
+
+def failed_metadata(topic: str, partition: int | None = None) -> RecordMetadata:
+    """What a callback gets beside an error (P-A.2.5): only topic and partition are known."""
+    return RecordMetadata(topic, UNKNOWN if partition is None else partition)
 
 
 class OffsetRange(NamedTuple):
@@ -126,6 +151,25 @@ class BulkMetadata(NamedTuple):
     byte_count: int = 0
 
 
+class BulkArrays(NamedTuple):
+    """Where each record of a bulk is, by its row in the columns that were sent.
+
+    A record that was not delivered has -1 in all three arrays; one that was has a partition and a
+    timestamp, so that ``partitions < 0`` says which failed. `BulkFuture.failed_rows` tells why.
+
+    Attributes:
+        partitions: int32; 0-based partitions.
+        offsets: int64; positions in the partitions; -1 also for a delivered record whose offset is
+            unknown (acks=0, a duplicate).
+        timestamps: int64; ms since the Unix epoch, UTC: the broker's if the topic uses log-append
+            time, else the record's own.
+    """
+
+    partitions: NDArray[numpy.int32]
+    offsets: NDArray[numpy.int64]
+    timestamps: NDArray[numpy.int64]
+
+
 class FailedRow(NamedTuple):
     """A record of a bulk that was not delivered.
 
@@ -147,7 +191,7 @@ class FailedRow(NamedTuple):
 class Headers:
     """The headers of one record: (name, value) pairs in order; a name may occur more than once.
 
-    Changeable until `send` has serialized the record, then frozen (A.2.2): a serializer or an
+    Changeable until `send` has serialized the record, then frozen (P-A.2.2): a serializer or an
     interceptor may still add headers, a callback may not.
 
     Args:
@@ -156,7 +200,7 @@ class Headers:
     Raises:
         TypeError: a name is no str, or a value neither bytes-like nor None.
 
-    Threads: one at a time, until frozen.  Source: Headers, RecordHeaders.
+    Threads: one at a time, until frozen.  No method blocks.  Source: Headers, RecordHeaders.
     """
 
     __slots__ = ("_frozen", "_pairs")
@@ -181,11 +225,15 @@ class Headers:
         return self._frozen
 
     def freeze(self) -> None:
-        """Refuse every later change.  Calling it again does nothing."""
+        """Refuse every later change.  A second call does nothing."""
         self._frozen = True
 
     def add(self, name: str, value: bytes | None) -> None:
         """Append one header.
+
+        Args:
+            name: any str; it may occur already.
+            value: bytes, another bytes-like object (copied), or None.
 
         Raises:
             IllegalStateError: the headers are frozen.
@@ -195,7 +243,10 @@ class Headers:
         self._pairs.append(_pair(name, value))
 
     def remove(self, name: str) -> int:
-        """Remove every header called `name`; return how many there were.
+        """Remove every header of a name; return how many there were.
+
+        Args:
+            name: the header's name.
 
         Raises:
             IllegalStateError: the headers are frozen.
@@ -207,7 +258,7 @@ class Headers:
         return removed_count
 
     def all(self, name: str) -> list[bytes | None]:
-        """Return the values of every header called `name`, in order."""
+        """Return the values of every header called `name`, in order; [] if there is none."""
         return [value for key, value in self._pairs if key == name]
 
     def last(self, name: str) -> bytes | None:
@@ -271,8 +322,7 @@ def _pair(name: Any, value: Any) -> tuple[str, bytes | None]:
     return name, value
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ProducerRecord:
+class ProducerRecord(Frozen):
     """One record to send.
 
     Args:
@@ -287,9 +337,12 @@ class ProducerRecord:
         TypeError: an argument has a wrong type.
         ValueError: `partition` or `timestamp_ms` is out of range.
 
-    Equality is over all fields (A.2.1); a record is not hashable, because its headers can change.
+    Equality is over all fields (P-A.2.1); a record is not hashable, because its headers can change.
     `dataclasses.replace` makes a changed copy with headers of its own.
     """
+
+    __match_args__ = ("topic", "value", "key", "headers", "partition", "timestamp_ms")
+    __slots__ = __match_args__
 
     topic: str
     value: Any

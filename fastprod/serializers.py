@@ -1,4 +1,4 @@
-"""Serializers: what turns a key or a value into bytes (C.2).
+"""Serializers: what turns a key or a value into bytes (P-C.2).
 
 A serializer is called as ``(topic, headers, data)`` and returns bytes or None.  `BoundSerializer`
 makes one shape of all that users bring: our classes, objects with ``serialize(topic, headers,
@@ -10,12 +10,12 @@ from __future__ import annotations
 import codecs
 import operator
 import struct
-import uuid
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from fastprod.errors import ConfigError, SerializationError
-from fastprod.plugin import make_plugin, plugin_name, positional_parameters
+from fastprod.plugin_loading import make_plugin, plugin_name, positional_parameters
 from fastprod.records import Headers
 
 Serialize = Callable[[str, Headers, Any], Any]
@@ -98,7 +98,9 @@ class UUIDSerializer(StringSerializer):
     expects = "uuid.UUID or None"
 
     def text(self, data: Any) -> str:
-        if isinstance(data, uuid.UUID):
+        # Whoever has one has imported it: the module takes longer than all serializers.
+        module = sys.modules.get("uuid")
+        if module is not None and isinstance(data, module.UUID):
             return str(data)
         raise _wrong_type(self, data, self.expects)
 
@@ -201,7 +203,7 @@ class BoundSerializer:
 
     Args:
         given: what the user configured: None (bytes), a serializer class (made and configured
-            here), an object (used as it is, not configured: A.1.1), or a function.
+            here), an object (used as it is, not configured: P-A.1.1), or a function.
         config: the settings by dotted name, for `configure`.
         is_key: whether it serializes keys.
 
@@ -223,9 +225,9 @@ class BoundSerializer:
         """Serialize.
 
         Raises:
-            SerializationError: the serializer met a type it cannot take (A.3.4), or returned
+            SerializationError: the serializer met a type it cannot take (P-A.3.4), or returned
                 something other than bytes or None.
-            Exception: whatever else the user's serializer raises, unchanged (A.3.12).
+            Exception: whatever else the user's serializer raises, unchanged (P-A.3.12).
         """
         try:
             result = self._call(topic, headers, data)
@@ -249,7 +251,7 @@ class BoundSerializer:
         )
 
     def close(self) -> None:
-        """Close the serializer, if it can be closed; a second call does nothing (C.2.2)."""
+        """Close the serializer, if it can be closed; a second call does nothing (P-C.2.2)."""
         if not self._closed:
             self._closed = True
             close = getattr(self.target, "close", None)
@@ -258,10 +260,10 @@ class BoundSerializer:
 
 
 def close_serializers(*serializers: BoundSerializer) -> None:
-    """Close each, an object that serves twice only once (C.2.2).
+    """Close each, an object that serves twice only once (P-C.2.2).
 
     Raises:
-        Exception: the first one that a `close` raised, after all were closed (A.9.6).
+        Exception: the first one that a `close` raised, after all were closed (P-A.9.6).
     """
     first_error: Exception | None = None
     closed: list[Any] = []
@@ -292,7 +294,7 @@ def _is_serializer_class(kind: type) -> bool:
 
 
 def _three_arguments(target: Any, field: str) -> Serialize:
-    """Find out once how `target` wants to be called (contract C.2.1)."""
+    """Find out once how `target` wants to be called (contract P-C.2.1)."""
     serialize = getattr(target, "serialize", None)
     if callable(serialize):
         found: Serialize = serialize

@@ -1,4 +1,4 @@
-"""What may be the name of a topic, as far as that can be told without a broker."""
+"""Kafka's rule for the name of a topic, checked without a broker."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent / "ci")]
 from kafka_cluster import KafkaCluster  # noqa: E402
 from mock_cluster import MockCluster  # noqa: E402
 
-pytest_plugins = ["peer_fixtures"]
+pytest_plugins = ["support.peer.fixtures"]
 
 KAFKA_FIXTURES = {"kafka", "kafka3"}
 SPARK_TESTS = TESTS / "spark"

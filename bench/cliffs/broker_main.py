@@ -48,8 +48,7 @@ def main() -> None:
     _counted("fsync")
     _counted("fdatasync")
     mmap.mmap = _UnreadAhead  # type: ignore[misc]
-    import fastprod.broker.broker  # noqa: PLC0415
-    import fastprod.cli.broker  # noqa: F401, PLC0415
+    import fastprod.cli.command  # noqa: F401, PLC0415
 
     print("BEGIN", disk_read_bytes("self"), flush=True)
     sys.argv = ["fastprod", "broker", "--port", "0", "--end-with-stdin", *sys.argv[1:]]

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
     found = Path(fastprod.__file__).resolve().parents[1]
     if found != Path(checkout).resolve():
         raise SystemExit(f"fastprod of {checkout} was wanted, this is that of {found}")
-    sys.path[0:1] = [str(own), str(own / "ci")]
+    sys.path[0:1] = [str(own), str(own / "ci"), str(own / "tests")]
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -22,20 +22,22 @@ from typing import Any, Final
 from bench.cliffs import produce_bytes
 from bench.cliffs.raw import RawConnection
 from bench.cliffs.side import WrongResult
-from fastprod.api_versions import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
-from fastprod.frames import FrameReader, FrameWriter
+from support.oracle.frames import FrameReader, FrameWriter
 
+_PRODUCE: Final = 0
+_METADATA: Final = 3
+_API_VERSIONS: Final = 18
+_INIT_PRODUCER_ID: Final = 22
 _COUNTS: Final = 32_000
 """Not an API of Kafka's: what was taken, as JSON."""
 
 _VERSIONS: Final = {
-    PRODUCE: (0, produce_bytes.VERSION),
-    METADATA: (0, 12),
-    API_VERSIONS: (0, 4),
-    INIT_PRODUCER_ID: (0, 5),
+    _PRODUCE: (0, produce_bytes.VERSION),
+    _METADATA: (0, 12),
+    _API_VERSIONS: (0, 4),
+    _INIT_PRODUCER_ID: (0, 5),
 }
 _NOT_LEADER: Final = 6
-_UNSUPPORTED_VERSION: Final = 35
 _HOST: Final = "127.0.0.1"
 
 
@@ -97,12 +99,12 @@ class LightServer:
         if header.api_key == _COUNTS:
             return self._counts(header.correlation_id)
         self._requests[str(header.api_key)] += 1
-        if header.api_key == API_VERSIONS:
+        if header.api_key == _API_VERSIONS:
             return _versions(header.version, header.correlation_id)
         reader.skip_tags()
-        if header.api_key == PRODUCE:
+        if header.api_key == _PRODUCE:
             return self._produce(node_id, header.correlation_id, frame, reader.offset)
-        if header.api_key == METADATA:
+        if header.api_key == _METADATA:
             return self._metadata(header.correlation_id, reader)
         body = FrameWriter()  # InitProducerId: id 1, epoch 0
         body.int32(0)

@@ -7,11 +7,11 @@ import struct
 import time
 from typing import Self
 
-from fastprod.api_versions import API_VERSIONS
-from fastprod.frames import FrameWriter
-from fastprod.messages import metadata_request, parse_metadata_response
+from support.oracle.frames import FrameReader, FrameWriter, response_reader
 
+_METADATA = 3
 _METADATA_VERSION = 8
+_API_VERSIONS = 18
 _REPLY_TIMEOUT_S = 300.0
 
 
@@ -49,13 +49,40 @@ class RawConnection:
 
     def ask_topics(self, names: list[str] | None) -> dict[str, int]:
         """Metadata: the error code of each topic, made if it was not there; None: of all."""
-        answer = self.ask(metadata_request(_METADATA_VERSION, 1, "cliffs", names))
-        found = parse_metadata_response(_METADATA_VERSION, answer)
-        return {topic.name: topic.error_code for topic in found.topics}
+        body = FrameWriter()
+        body.count(None if names is None else len(names), False)
+        for name in names or ():
+            body.string(name, False)
+        body.boolean(True)  # make what is not there
+        body.boolean(False)
+        body.boolean(False)
+        frame = body.request(_METADATA, _METADATA_VERSION, 1, "cliffs", flexible=False)
+        _, reader = response_reader(self.ask(frame), "Metadata", header_tags=False)
+        reader.int32()  # throttle time
+        for _ in range(reader.length(False)):
+            reader.int32()
+            reader.string(False)
+            reader.int32()
+            reader.nullable_string(False)
+        reader.nullable_string(False)  # cluster id
+        reader.int32()  # controller
+        return dict(_topic(reader) for _ in range(reader.length(False)))
 
     def answer_s(self) -> float:
         """How long ApiVersions takes."""
-        frame = FrameWriter().request(API_VERSIONS, 0, 1, "cliffs", flexible=False)
+        frame = FrameWriter().request(_API_VERSIONS, 0, 1, "cliffs", flexible=False)
         started = time.perf_counter()
         self.ask(frame)
         return time.perf_counter() - started
+
+
+def _topic(reader: FrameReader) -> tuple[str, int]:
+    """Name and error code of the next topic of an answer."""
+    error_code, name = reader.int16(), reader.string(False)
+    reader.boolean()
+    for _ in range(reader.length(False)):
+        reader.take(14)  # error code, number, leader, epoch
+        for _ in range(3):
+            reader.take(4 * reader.length(False, 4))
+    reader.int32()  # operations
+    return name, error_code

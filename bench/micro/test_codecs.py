@@ -12,7 +12,8 @@ import snappy  # type: ignore[import-untyped]
 import zstandard
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastprod._core import codecs
+from fastprod._core.codec import compressor
+from fastprod._core.testing import codec_doors
 
 BATCH_BYTES = 256 * 1024
 # As the pool chains them: one small slab, then large ones.
@@ -85,9 +86,9 @@ def note(benchmark: BenchmarkFixture, size: int, rounds: int) -> None:
 def test_compress(benchmark: BenchmarkFixture, who: str, codec: str, level: int) -> None:
     rounds = 4  # one compressor, several batches: its making does not show
     if who == "fastprod":
-        packed = benchmark(codecs.compress_many_for_test, codec, level, [SPANS] * rounds)
-        benchmark.extra_info["library"] = codecs.describe()[codec].split(" in ")[0]
-        assert codecs.decompress_for_test(codec, packed[0]) == DATA, "the answer is wrong"
+        packed = benchmark(codec_doors.compress_many_for_test, codec, level, [SPANS] * rounds)
+        benchmark.extra_info["library"] = compressor.describe()[codec].split(" in ")[0]
+        assert codec_doors.decompress_for_test(codec, packed[0]) == DATA, "the answer is wrong"
     else:
         compress, decompress = package(codec, level)
         packed = benchmark(lambda: [compress(DATA) for _ in range(rounds)])
@@ -102,7 +103,7 @@ def test_decompress(benchmark: BenchmarkFixture, who: str, codec: str, level: in
     compress, decompress = package(codec, level)
     packed = compress(DATA)
     if who == "fastprod":
-        got = benchmark(codecs.decompress_for_test, codec, packed)
+        got = benchmark(codec_doors.decompress_for_test, codec, packed)
     else:
         got = benchmark(decompress, packed)
     assert got == DATA, "the answer is wrong"

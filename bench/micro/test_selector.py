@@ -20,7 +20,7 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastprod._core.selector_door import SelectorForTest
+from fastprod._core.testing.selector_harness import SelectorForTest
 
 ECHO = struct.pack(">i", 226) + bytes(226)
 ECHO_COUNT = 5_000

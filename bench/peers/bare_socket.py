@@ -13,7 +13,7 @@ from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
 from bench.workload import Workload
-from oracle.record_batch import encode_batch
+from support.oracle.record_batch import encode_batch
 
 _WARM_UP = 200
 _IN_FLIGHT = 5

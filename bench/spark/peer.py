@@ -14,12 +14,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import process_tree
 import spark_jars
 from bench.machine_load import MachineLoad, wait_until_quiet
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.sinks import SINKS
 from fastprod.spark.session import SETTINGS
+from support.processes import process_tree
 
 _QUIET_TIMEOUT_S = 5.0
 _TEXT_BYTES = 2_000_000

@@ -1,4 +1,4 @@
-"""An embedded Kafka broker: for tests, development and the demo; no JVM, nothing to install.
+"""An embedded Kafka broker for tests, development and the demo, without a JVM.
 
 >>> from fastprod.broker import Broker
 >>> with Broker(topics={"orders": 3}) as broker:

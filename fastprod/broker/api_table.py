@@ -1,64 +1,47 @@
-"""The APIs that the broker serves: one row each, with its messages and its versions (B1).
+"""The APIs that the broker serves: one row each, with its messages and its versions (B-B1).
 
 A listed version is one that ApiVersions names; a served one is one that can be read and answered.
 They differ where Kafka's own list does: Produce is listed from 0, because old librdkafka derives
-its codecs from the minimum (B1.1), and served from 3.
+its codecs from the minimum (B-B1.1), and served from 3.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from fastprod.broker.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from fastprod.broker.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from fastprod.broker.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from fastprod.broker.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from fastprod.broker.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
-from fastprod.broker.messages.fetch import FetchRequest, FetchResponse
-from fastprod.broker.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from fastprod.broker.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from fastprod.broker.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from fastprod.broker.messages.metadata import MetadataRequest, MetadataResponse
-from fastprod.broker.messages.produce import ProduceRequest, ProduceResponse
-from fastprod.broker.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from fastprod.broker.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from fastprod.broker.request import RequestHeader
-from fastprod.broker.schema import Schema, SchemaError, skip_tags
+from fastprod.broker.network.request import RequestHeader
 from fastprod.errors import ConfigError, KafkaError
-
-API_VERSIONS: Final = 18
-PRODUCE: Final = 0
-SASL_HANDSHAKE: Final = 17
-SASL_AUTHENTICATE: Final = 36
+from fastprod.protocol.api import Api
+from fastprod.protocol.api_keys import API_VERSIONS
+from fastprod.protocol.field_types import SchemaError
+from fastprod.protocol.messages import (
+    alter_client_quotas,
+    api_versions,
+    create_topics,
+    delete_topics,
+    describe_client_quotas,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    produce,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from fastprod.protocol.schema import skip_tags
 
 RELEASES: Final = ("2.1", "2.8", "3.0")
 """Releases of Apache Kafka whose list a broker can be pinned to; columns of the table below."""
 
 
 class InvalidRequestError(KafkaError):
-    """A request that names no API, or no version, that is served: its connection is closed (D5).
+    """A request that names no API, or no version, that is served: its connection is closed (B-D5).
 
     Attributes:
         api_key: what it names, if it got so far.
@@ -78,124 +61,59 @@ class Versions(NamedTuple):
         return f"{self.first}..{self.last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One API.
+class Service(NamedTuple):
+    """What this broker does of one API.
 
     Attributes:
-        key: its number.
-        name: Kafka's name of it.
-        request: its requests.
-        response: its responses.
+        api: its messages.
         listed: what ApiVersions names unless the broker is pinned.
         served: what can be read and answered; pinning moves inside it.
-        flexible_from: first version with tagged fields in body and header; None: no version.
         release_last: the highest version in each of `RELEASES`; None: the API was not there yet.
     """
 
-    key: int
-    name: str
-    request: Schema[Any]
-    response: Schema[Any]
+    api: Api[Any, Any]
     listed: Versions
     served: Versions
-    flexible_from: int | None
     release_last: tuple[int | None, ...]
 
-    def has_flexible_request_header(self, version: int) -> bool:
-        return self.flexible_from is not None and version >= self.flexible_from
 
-    def has_flexible_response_header(self, version: int) -> bool:
-        # Who asks for versions cannot know yet which header we write (KIP-511, A7.1).
-        return self.key != API_VERSIONS and self.has_flexible_request_header(version)
-
-
-def _api(
-    key: int,
-    name: str,
-    messages: tuple[type, type],
+def _service(
+    api: Api[Any, Any],
     listed: tuple[int, int],
-    flexible_from: int | None,
     release_last: tuple[int | None, ...],
     served_from: int | None = None,
-) -> Api:
+) -> Service:
     first, last = listed
-    return Api(
-        key,
-        name,
-        Schema(messages[0], flexible_from),
-        Schema(messages[1], flexible_from),
-        Versions(first, last),
-        Versions(first if served_from is None else served_from, last),
-        flexible_from,
-        release_last,
-    )
+    served = Versions(first if served_from is None else served_from, last)
+    return Service(api, Versions(first, last), served, release_last)
 
 
-APIS: Final = {
-    api.key: api
-    for api in (
-        # key, name, messages, listed, flexible from, the highest version in 2.1, 2.8 and 3.0
-        _api(0, "Produce", (ProduceRequest, ProduceResponse), (0, 9), 9, (7, 9, 9), served_from=3),
-        _api(1, "Fetch", (FetchRequest, FetchResponse), (4, 12), 12, (10, 12, 12)),
-        _api(2, "ListOffsets", (ListOffsetsRequest, ListOffsetsResponse), (1, 7), 6, (4, 6, 7)),
-        _api(3, "Metadata", (MetadataRequest, MetadataResponse), (0, 11), 9, (7, 11, 11)),
-        _api(
-            10,
-            "FindCoordinator",
-            (FindCoordinatorRequest, FindCoordinatorResponse),
-            (0, 4),
-            3,
-            (2, 3, 4),
-        ),
-        _api(
-            17,
-            "SaslHandshake",
-            (SaslHandshakeRequest, SaslHandshakeResponse),
-            (0, 1),
-            None,
-            (1, 1, 1),
-        ),
-        _api(18, "ApiVersions", (ApiVersionsRequest, ApiVersionsResponse), (0, 4), 3, (2, 3, 3)),
-        _api(19, "CreateTopics", (CreateTopicsRequest, CreateTopicsResponse), (2, 7), 5, (3, 7, 7)),
-        _api(20, "DeleteTopics", (DeleteTopicsRequest, DeleteTopicsResponse), (1, 6), 4, (3, 6, 6)),
-        _api(
-            22,
-            "InitProducerId",
-            (InitProducerIdRequest, InitProducerIdResponse),
-            (0, 4),
-            2,
-            (1, 4, 4),
-        ),
-        _api(
-            32,
-            "DescribeConfigs",
-            (DescribeConfigsRequest, DescribeConfigsResponse),
-            (1, 4),
-            4,
-            (2, 4, 4),
-        ),
-        _api(
-            36,
-            "SaslAuthenticate",
-            (SaslAuthenticateRequest, SaslAuthenticateResponse),
-            (0, 2),
-            2,
-            (0, 2, 2),
-        ),
-        _api(
-            60,
-            "DescribeCluster",
-            (DescribeClusterRequest, DescribeClusterResponse),
-            (0, 1),
-            0,
-            (None, 0, 0),
-        ),
+SERVICES: Final = {
+    service.api.key: service
+    for service in (
+        # listed, and the highest version in 2.1, 2.8 and 3.0
+        _service(produce.API, (0, 9), (7, 9, 9), served_from=3),
+        _service(fetch.API, (4, 12), (10, 12, 12)),
+        _service(list_offsets.API, (1, 7), (4, 6, 7)),
+        _service(metadata.API, (0, 11), (7, 11, 11)),
+        _service(find_coordinator.API, (0, 4), (2, 3, 4)),
+        _service(sasl_handshake.API, (0, 1), (1, 1, 1)),
+        _service(api_versions.API, (0, 4), (2, 3, 3)),
+        _service(create_topics.API, (2, 7), (3, 7, 7)),
+        _service(delete_topics.API, (1, 6), (3, 6, 6)),
+        _service(init_producer_id.API, (0, 4), (1, 4, 4)),
+        _service(describe_configs.API, (1, 4), (2, 4, 4)),
+        _service(sasl_authenticate.API, (0, 2), (0, 2, 2)),
+        _service(incremental_alter_configs.API, (0, 1), (None, 1, 1)),
+        _service(describe_client_quotas.API, (0, 1), (None, 1, 1)),
+        _service(alter_client_quotas.API, (0, 1), (None, 1, 1)),
+        _service(describe_cluster.API, (0, 1), (None, 0, 0)),
     )
 }
 
+APIS: Final = {key: service.api for key, service in SERVICES.items()}
+
 _header = struct.Struct(">hhih")
-_correlation_id = struct.Struct(">i")
 
 Pin = int | tuple[int, int] | None
 """What an API is pinned to: its highest version, its lowest and highest, or None to hide it."""
@@ -209,7 +127,7 @@ class ApiTable:
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
             default: the table's own lists, which are those of 3.0 with a newer ApiVersions and
-            DescribeCluster (B1).
+            DescribeCluster (B-B1).
         versions: API, by name or key, to what it is pinned to; it wins over `max_versions`.
 
     Raises:
@@ -221,39 +139,39 @@ class ApiTable:
     ) -> None:
         self._listed = {
             key: listed
-            for key, api in APIS.items()
-            if (listed := _released(api, max_versions)) is not None
+            for key, service in SERVICES.items()
+            if (listed := _released(service, max_versions)) is not None
         }
         for name, pin in (versions or {}).items():
-            api = _named(name)
-            self._listed.pop(api.key, None)
+            service = _named(name)
+            self._listed.pop(service.api.key, None)
             if pin is not None:
-                self._listed[api.key] = _pinned(api, pin)
+                self._listed[service.api.key] = _pinned(service, pin)
 
     def listed(self, api_key: int) -> Versions | None:
         """The versions of an API that are listed; None: it is not."""
         return self._listed.get(api_key)
 
     def is_listed(self, api_key: int, version: int) -> bool:
-        """Whether the list holds this version; of ApiVersions it need not (A7.2)."""
+        """Whether the list holds this version; of ApiVersions it need not (B-A7.2)."""
         versions = self._listed.get(api_key)
         return versions is not None and versions.first <= version <= versions.last
 
-    def api_versions(self) -> list[ApiVersion]:
+    def api_versions(self) -> list[api_versions.ApiVersion]:
         """The list for an ApiVersionsResponse, by key."""
         return [
-            ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
-            for key, versions in sorted(self._listed.items())
+            api_versions.ApiVersion(api_key=key, min_version=first, max_version=last)
+            for key, (first, last) in sorted(self._listed.items())
         ]
 
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame (request header version 1, or 2 with its tags skipped).
 
-        An ApiVersions request passes in every version: it is answered, not refused (A7.2).
+        An ApiVersions request passes in every version: it is answered, not refused (B-A7.2).
 
         Raises:
             InvalidRequestError: the header is damaged, or what it names is not listed or not
-                served; the connection is to be closed (D5).
+                served; the connection is to be closed (B-D5).
         """
         try:
             api_key, version, correlation_id, size = _header.unpack_from(view)
@@ -277,7 +195,7 @@ class ApiTable:
     def decode_request(self, header: RequestHeader, view: memoryview) -> Any:
         """Read the body that follows `header`: an object of the API's request class.
 
-        What lies behind it is nobody's, as in Kafka, and librdkafka relies on that: its flexible
+        What follows it is ignored, as in Kafka, and librdkafka relies on that: its flexible
         Metadata request for all topics has three bytes too many (2.16.0).
 
         Raises:
@@ -288,20 +206,18 @@ class ApiTable:
     def encode_response(self, header: RequestHeader, response: Any) -> list[bytearray | memoryview]:
         """Write the response to the request of `header`: response header and body.
 
-        To answer ApiVersions in another version than it came in (A7.2), pass
+        To answer ApiVersions in another version than it came in (B-A7.2), pass
         `header._replace(version=0)`.
 
         Raises:
             SchemaError: a value has the wrong type, or does not fit this version.
         """
-        api, version = APIS[header.api_key], header.version
-        head = _correlation_id.pack(header.correlation_id)
-        if api.has_flexible_response_header(version):
-            head += b"\0"
-        return api.response.encode(version, response, head)
+        api = APIS[header.api_key]
+        head = api.response_head(header.version, header.correlation_id)
+        return api.response.encode(header.version, response, head)
 
-    def _api(self, api_key: int, version: int) -> Api:
-        """The row that serves this version of an API, which must be listed."""
+    def _api(self, api_key: int, version: int) -> Api[Any, Any]:
+        """The API that has this version of an API, which must be listed."""
         versions = self._listed.get(api_key)
         if versions is None:
             known = f" ({APIS[api_key].name})" if api_key in APIS else ""
@@ -310,8 +226,8 @@ class ApiTable:
                 api_key=api_key,
                 version=version,
             )
-        api = APIS[api_key]
-        first, last = max(versions.first, api.served.first), versions.last
+        api, _, served, _ = SERVICES[api_key]
+        first, last = max(versions.first, served.first), versions.last
         if not first <= version <= last and api_key != API_VERSIONS:
             raise InvalidRequestError(
                 f"version {version} of {api.name} (API key {api_key}) is not served: "
@@ -333,42 +249,51 @@ def _client_id(view: memoryview, size: int) -> tuple[str | None, int]:
     return str(view[start : start + size], "utf-8"), start + size
 
 
-def _released(api: Api, release: str | None) -> Versions | None:
+def _released(service: Service, release: str | None) -> Versions | None:
     """What `release` lists of an API, above the minimum that we serve; None: nothing."""
     if release is None:
-        return api.listed
+        return service.listed
     if release not in RELEASES:
         raise ConfigError(
             f"max_versions = {release!r}: no such list; there are {', '.join(RELEASES)}",
             key="max_versions",
             value=release,
         )
-    last = api.release_last[RELEASES.index(release)]
-    return None if last is None else Versions(api.listed.first, last)
+    last = service.release_last[RELEASES.index(release)]
+    return None if last is None else Versions(service.listed.first, last)
 
 
-def _named(name: str | int) -> Api:
-    for api in APIS.values():
-        if name in (api.key, api.name):
-            return api
-    names = ", ".join(api.name for api in APIS.values())
+def _named(name: str | int) -> Service:
+    for service in SERVICES.values():
+        if name in (service.api.key, service.api.name):
+            return service
+    names = ", ".join(service.api.name for service in SERVICES.values())
     raise ConfigError(f"versions: no API is called {name!r}; there are {names}", key="versions")
 
 
-def _pinned(api: Api, pin: int | tuple[int, int]) -> Versions:
+def _pinned(service: Service, pin: int | tuple[int, int]) -> Versions:
     """The versions that a pin asks for."""
-    versions = Versions(*(api.listed.first, pin) if isinstance(pin, int) else pin)
-    lowest = api.listed.first
-    if not lowest <= versions.first <= versions.last <= api.served.last:
+    pair = (service.listed.first, pin) if isinstance(pin, int) else pin
+    if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(n, int) for n in pair)):
         raise ConfigError(
-            f"versions of {api.name} = {versions}: they must lie in {lowest}..{api.served.last}",
+            f"versions of {service.api.name} = {pin!r}: "
+            f"it can be the highest, (lowest, highest) or None",
             key="versions",
             value=pin,
         )
-    if versions.last < api.served.first:
+    versions = Versions(*pair)
+    lowest = service.listed.first
+    if not lowest <= versions.first <= versions.last <= service.served.last:
         raise ConfigError(
-            f"versions of {api.name} = {versions}: none of them is served, "
-            f"that begins at {api.served.first}",
+            f"versions of {service.api.name} = {versions}: "
+            f"they must lie in {lowest}..{service.served.last}",
+            key="versions",
+            value=pin,
+        )
+    if versions.last < service.served.first:
+        raise ConfigError(
+            f"versions of {service.api.name} = {versions}: none of them is served, "
+            f"that begins at {service.served.first}",
             key="versions",
             value=pin,
         )

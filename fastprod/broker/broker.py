@@ -5,26 +5,32 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from fastprod._core.record_reader import ReadRecord
+from fastprod._core.records.record_reader import ReadRecord
 from fastprod.broker.api_table import ApiTable, Pin
-from fastprod.broker.clock import Clock, SystemClock
+from fastprod.broker.arguments import (
+    check_addresses,
+    check_folder,
+    check_refusals,
+    first_topics,
+)
+from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.topics import Topic, TopicError
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
+from fastprod.broker.faults.planned_faults import PlannedFaults
+from fastprod.broker.listener_security import ListenerSecurity
 from fastprod.broker.log.log_error import LogError
-from fastprod.broker.node import Node
-from fastprod.broker.partition import Partition
-from fastprod.broker.request_log import LoggedRequest
-from fastprod.broker.security import Security
-from fastprod.broker.shared_state import SharedState
-from fastprod.broker.topics import Topic, TopicError
+from fastprod.broker.node import Node, NodeServer
+from fastprod.broker.server.node_services import NodeServices
+from fastprod.broker.server.request_log import LoggedRequest
+from fastprod.broker.threads.clock import Clock, SystemClock
 from fastprod.errors import ConfigError, IllegalStateError, KafkaError
-
-_MAX_NODE_COUNT = 100
 
 
 class StoredRecord(NamedTuple):
@@ -64,14 +70,17 @@ class Broker:
 
     It serves Produce, Fetch, ListOffsets, Metadata, FindCoordinator, ApiVersions, CreateTopics,
     DeleteTopics, InitProducerId without transactions, DescribeConfigs and DescribeCluster, in the
-    versions that Kafka 3.0 lists. Consumers use `assign`: there are no groups yet.
+    versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
+    all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
+    an address may connect. Consumers use `assign`: there are no groups yet.
 
     Several nodes share one set of logs: each partition has a leader that answers, the others say
     NOT_LEADER_OR_FOLLOWER. With the defaults nothing is written to disk, and nothing is left when
     it stops.
 
-    Every method may be called by any thread, but not in a child of the process that made it: after
-    `os.fork` the child's copy is closed and raises IllegalStateError, and the parent's goes on.
+    Every method may be called by any thread, and blocks only where its text says so. Not in a child
+    of the process that made it: after `os.fork` the child's copy is closed and raises
+    IllegalStateError, and the parent's goes on.
 
     Args:
         brokers: number of nodes, 1 to 100; default 1. Node ids count from 0; the first node that is
@@ -85,9 +94,9 @@ class Broker:
             Broker; default None: in memory.
         discard: validate and answer, but keep no records, for measurements; default False.
         validation: "full" looks at every record, "crc" at the checksum alone, "none" at neither
-            (contract D1.3); default "full", as Kafka.
+            (contract B-D1.3); default "full", as Kafka.
         sync: "never" leaves fsync to the system, as Kafka; "batch" calls it before each answer,
-            "interval" each `sync_interval_ms` (contract C8.1); default "never".
+            "interval" each `sync_interval_ms` (contract B-C8.1); default "never".
         auto_create_topics: make a topic when a client asks for its metadata; default True.
         num_partitions: of a topic that is made without a number; default 1.
         versions: API name or key to what it is pinned to: the highest version, (lowest, highest),
@@ -107,7 +116,7 @@ class Broker:
             folder is in use or damaged.
         OSError: a folder cannot be made.
 
-    Source: broker contract A to E; the protocol is Apache Kafka's.
+    Source: contract B-A to B-E; the protocol is Apache Kafka's.
     """
 
     def __init__(
@@ -132,17 +141,8 @@ class Broker:
         clock: Clock | None = None,
         **config: Any,
     ) -> None:
-        _check_addresses(brokers, port)
-        if isinstance(topics, str):
-            raise ConfigError(
-                f"topics is the text {topics!r}; give a list of names, or names with partition "
-                f"counts",
-                key="topics",
-            )
-        if discard and data_dir is not None:
-            raise ConfigError(
-                "discard keeps no records, data_dir keeps them; choose one", key="discard"
-            )
+        check_addresses(brokers, host, port)
+        check_folder(data_dir, discard)
         self._config = BrokerConfig.make(
             {
                 "auto_create_topics_enable": auto_create_topics,
@@ -153,22 +153,25 @@ class Broker:
                 **config,
             }
         )
-        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, -1)
+        self._topics = first_topics(topics)
         self._node_count = brokers
         self._host = host
         self._port = port
         self._advertised_host = advertised_host
         self._data_dir = None if data_dir is None else Path(data_dir)
-        self._security = Security.make(ssl_certfile, ssl_keyfile, sasl_users)
-        _check_refusals(self._config, self._security)
+        self._security = ListenerSecurity.make(ssl_certfile, ssl_keyfile, sasl_users)
+        check_refusals(self._config, self._security)
         self._table = ApiTable(max_versions, versions)
         self._clock = clock or SystemClock()
-        self._faults = FaultVerbs()
+        self._servers: list[NodeServer] = []
+        self._planned = PlannedFaults()
+        self._faults = FaultVerbs(self._planned, self._servers)
         self._pid = os.getpid()
-        self._state: SharedState | None = None
-        self._nodes: list[Node] = []
-        self._is_started = False
-        self._is_stopped = False
+        self._state: NodeServices | None = None
+        self._nodes: tuple[Node, ...] = ()
+        self._is_started = self._is_stopped = False
+        # Around the whole of a stop. A signal's handler may stop it once more, within the first.
+        self._stop_lock = threading.RLock()
 
     def start(self) -> Broker:
         """Open the ports and serve; returns itself. Clients can connect when this returns.
@@ -176,22 +179,24 @@ class Broker:
         Blocks for milliseconds; with a `data_dir` for as long as its recovery takes.
 
         Raises:
-            IllegalStateError: it was started before; make a new one.
+            IllegalStateError: it was started or stopped before, or is stopped meanwhile; make a new
+                one.
             ConfigError: the folder is in use or damaged, or a topic cannot be made.
             OSError: a port cannot be had, or the folder cannot be used.
         """
         self._check_process()
         if self._is_started:
             raise IllegalStateError("this broker was started before; make a new one")
+        self._refuse_if_stopped()
         self._is_started = True
         node_ids = range(self._node_count)
-        self._state = SharedState(
-            self._config, self._clock, node_ids, self._data_dir, self._table, self._faults
+        self._state = NodeServices(
+            self._config, self._clock, node_ids, self._data_dir, self._table, self._planned
         )
         try:
             for node_id in node_ids:
-                self._nodes.append(
-                    Node(
+                self._servers.append(
+                    NodeServer(
                         node_id,
                         self._state,
                         self._clock,
@@ -201,45 +206,53 @@ class Broker:
                         self._security,
                     )
                 )
-            self._faults.attach(self._state.purgatory, self._nodes)
+            self._nodes = tuple(Node(server) for server in self._servers)
+            self._planned.use_timer(self._state.purgatory)
             for name, partition_count in self._topics.items():
                 self._make_first_topic(name, partition_count)
-            for node in self._nodes:
-                node.up()
+            for server in self._servers:
+                server.up()
+            _started.add(self)
+            self._refuse_if_stopped()
         except BaseException:
-            self.stop()
+            self._is_stopped = True
+            self._close()
             raise
-        _started.add(self)
         return self
 
     def stop(self) -> None:
         """Answer what waits, close every connection, port and log. May be repeated.
 
-        Blocks for milliseconds, or for a request that is being handled, or for files to be synced.
+        Blocks for milliseconds, or for a request that is being handled, or for files to be synced;
+        while another thread stops it, until that is done.
 
         Raises:
             TimeoutError: a thread has not ended within 10 s; everything else is closed.
             IllegalStateError: an interceptor calls it, on a thread that would have to end.
         """
         self._check_process()
-        if self._faults.is_called_by_interceptor:
+        if self._planned.is_called_by_interceptor:
             raise IllegalStateError("an interceptor cannot wait for the end of its own broker")
-        if self._is_stopped:
-            return
-        self._is_stopped = True
+        with self._stop_lock:
+            if not self._is_stopped:
+                self._is_stopped = True
+                self._close()
+
+    def _close(self) -> None:
         _started.discard(self)
         # From the last to the first, and each whatever the ones before it raise.
         with contextlib.ExitStack() as steps:
             if self._state is not None:
                 steps.callback(self._state.close)
-            for node in self._nodes:
-                steps.callback(node.close)
-            for node in self._nodes:
-                steps.callback(node.begin_shutdown)
+            for server in self._servers:
+                steps.callback(server.close)
+            for server in self._servers:
+                steps.callback(server.begin_shutdown)
             if self._state is not None:
                 steps.callback(self._state.begin_close)
 
     def __enter__(self) -> Broker:
+        self._refuse_if_stopped()
         return self if self._is_started else self.start()
 
     def __exit__(
@@ -250,14 +263,28 @@ class Broker:
     ) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        if os.getpid() != self._pid:
+            return f"<Broker of process {self._pid}>"
+        count = f"{self._node_count} node{'s' if self._node_count > 1 else ''}"
+        if self._state is None or not self._nodes:
+            return f"<Broker {'stopped' if self._is_stopped else 'not started'}, {count}>"
+        down = sum(not node.is_up for node in self._nodes)
+        state = "stopped" if self._is_stopped else "running"
+        return (
+            f"<Broker {','.join(node.address for node in self._nodes)} {state}, {count}"
+            f"{f' ({down} down)' if down and not self._is_stopped else ''}, "
+            f"{len(self._state.topics.all())} topics>"
+        )
+
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all nodes, "host:port,host:port", as clients take them.
+        """Addresses of all nodes, "host:port,[ipv6]:port", as clients take them.
 
         Raises:
             IllegalStateError: it was not started.
         """
-        return ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+        return ",".join(node.address for node in self.nodes)
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -267,11 +294,11 @@ class Broker:
             IllegalStateError: it was not started.
         """
         self._running()
-        return tuple(self._nodes)
+        return self._nodes
 
     @property
     def faults(self) -> FaultVerbs:
-        """What makes it misbehave, for tests: `broker.faults.lose_reply("Produce")` (G2).
+        """What makes it misbehave, for tests: `broker.faults.lose_reply("Produce")` (B-G2).
 
         Faults can be planned before the start, and are all undone by `broker.faults.reset()`.
         """
@@ -296,7 +323,7 @@ class Broker:
         return self._running().cluster.controller_id
 
     def topic_names(self) -> list[str]:
-        """Names of the topics, sorted.
+        """Return the names of the topics, sorted.
 
         Raises:
             IllegalStateError: it was not started.
@@ -330,7 +357,10 @@ class Broker:
             raise BrokerTopicError(error.message, code=error.code, topic=name) from None
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records; fetches that wait for it end (D4.3).
+        """Delete a topic and its records; fetches that wait for it end (B-D4.3).
+
+        Args:
+            name: of the topic.
 
         Raises:
             BrokerTopicError: there is no such topic.
@@ -366,7 +396,11 @@ class Broker:
         return epoch
 
     def leader(self, topic: str, partition: int) -> int:
-        """Id of the node that leads a partition; -1: none does.
+        """Return the id of the node that leads a partition; -1: none does.
+
+        Args:
+            topic: its name.
+            partition: 0-based.
 
         Raises:
             BrokerTopicError: there is no such topic or partition.
@@ -375,7 +409,11 @@ class Broker:
         return self._partition(topic, partition).leader
 
     def end_offset(self, topic: str, partition: int) -> int:
-        """Offset that the next record of a partition will get.
+        """Return the offset that the next record of a partition will get.
+
+        Args:
+            topic: its name.
+            partition: 0-based.
 
         Raises:
             BrokerTopicError: there is no such topic or partition.
@@ -393,22 +431,25 @@ class Broker:
             partition: 0-based; None: all, one partition after the other.
 
         Raises:
-            BrokerTopicError: there is no such topic or partition.
+            BrokerTopicError: there is no such topic or partition, or its files cannot be read.
             KafkaError: stored bytes are damaged (with `validation` below "full").
             IllegalStateError: it was not started.
         """
         found = self._topic(topic)
         chosen = found.partitions if partition is None else [self._partition(topic, partition)]
-        return [
-            _stored(each.index, record)
-            for each in chosen
-            for batch in each.log.batches()
-            if not batch.is_control
-            for record in batch.records()
-        ]
+        try:
+            return [
+                _stored(each.index, record)
+                for each in chosen
+                for batch in each.log.batches()
+                if not batch.is_control
+                for record in batch.records()
+            ]
+        except LogError as error:
+            raise BrokerTopicError(error.message, code=error.error_code, topic=topic) from None
 
     def run_retention_now(self) -> int:
-        """Drop the segments that are too old or too many; returns how many went (C4.5).
+        """Drop the segments that are too old or too many; returns how many went (B-C4.5).
 
         The broker does it by itself `log_retention_check_interval_ms` after records came, and
         when the next segment is too old.
@@ -473,11 +514,15 @@ class Broker:
             )
         return partition
 
-    def _running(self) -> SharedState:
+    def _running(self) -> NodeServices:
         self._check_process()
         if self._state is None:
             raise IllegalStateError("this broker was not started; call start(), or use `with`")
         return self._state
+
+    def _refuse_if_stopped(self) -> None:
+        if self._is_stopped:
+            raise IllegalStateError("this broker is stopped; make a new one")
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -488,36 +533,10 @@ class Broker:
 
     def _abandon(self) -> None:
         """In the child of a fork: no thread came along, and the sockets are the parent's."""
-        for node in self._nodes:
-            node.abandon()
+        for server in self._servers:
+            server.abandon()
         if self._state is not None:
             self._state.abandon()
-
-
-def _check_refusals(config: BrokerConfig, security: Security) -> None:
-    delay_ms = config.connection_failed_authentication_delay_ms
-    idle_ms = config.connections_max_idle_ms
-    if security.users is not None and delay_ms >= idle_ms:
-        raise ConfigError(
-            f"connection_failed_authentication_delay_ms is {delay_ms:,}, connections_max_idle_ms "
-            f"{idle_ms:,}: a connection would be closed before its refusal; make the delay shorter",
-            key="connection_failed_authentication_delay_ms",
-            value=delay_ms,
-        )
-
-
-def _check_addresses(brokers: int, port: int) -> None:
-    if isinstance(brokers, bool) or not isinstance(brokers, int):
-        raise ConfigError(f"brokers is {brokers!r}; it must be a whole number", key="brokers")
-    if not 1 <= brokers <= _MAX_NODE_COUNT:
-        raise ConfigError(
-            f"brokers is {brokers}; it must be from 1 to {_MAX_NODE_COUNT}", key="brokers"
-        )
-    if not 0 <= port <= 65_536 - brokers:
-        raise ConfigError(
-            f"port is {port}; with {brokers} node(s) it must be from 0 to {65_536 - brokers}",
-            key="port",
-        )
 
 
 def _stored(partition: int, record: ReadRecord) -> StoredRecord:

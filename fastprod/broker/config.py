@@ -1,6 +1,6 @@
 """BrokerConfig: every setting of a node, in Kafka's names with underscores, checked once.
 
-Source: contract A1; defaults are Apache Kafka's unless the line says otherwise.
+Source: contract B-A1; defaults are Apache Kafka's unless the line says otherwise.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def _optional_ms(doc: str) -> Any:
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """What a node may be told. Times in milliseconds, sizes in bytes; immutable, any thread.
+    """The settings of a node. Times in milliseconds, sizes in bytes; immutable, any thread.
 
     Raises:
         ConfigError: a value of the wrong type, or out of its range; `key`, `value`, `low` and
             `high` hold the facts.
     """
 
-    # Network (A1).
+    # Network (B-A1).
     num_network_threads: int = _int(1, "Processors per listener; Kafka: 3", 1, 64)
     num_io_threads: int = _int(
-        0, "request handlers; 0: inside the Processor (A11); Kafka: 8", 0, 64
+        0, "request handlers; 0: inside the Processor (B-A11); Kafka: 8", 0, 64
     )
     queued_max_requests: int = _int(500, "requests that may wait for a handler", 1)
     queued_max_request_bytes: int = _long(
@@ -93,7 +93,7 @@ class BrokerConfig:
         1, "replicas of a topic made without a number", 1, 32_767
     )
     clamp_replication: bool = _flag(
-        True, "a replication factor above the number of nodes is lowered, not refused (D4.7)"
+        True, "a replication factor above the number of nodes is lowered, not refused (B-D4.7)"
     )
     min_insync_replicas: int = _int(1, "acks=all needs so many replicas in sync", 1)
 
@@ -116,17 +116,17 @@ class BrokerConfig:
     log_message_timestamp_after_max_ms: int = _long(3_600_000, "how far ahead CreateTime may be")
     producer_id_expiration_ms: int = _int(86_400_000, "an idle producer is forgotten after this", 1)
     producer_batches_remembered: int = _int(
-        5, "batches a partition knows a producer by (C6.5); Kafka has no such setting", 1, 1000
+        5, "batches a partition knows a producer by (B-C6.5); Kafka has no such setting", 1, 1000
     )
-    validation: str = _choice("full", _VALIDATIONS, "how closely a batch is looked at (D1.3)")
-    sync: str = _choice("never", _SYNCS, "when a log with files calls fsync (C8.1)")
+    validation: str = _choice("full", _VALIDATIONS, "how closely a batch is looked at (B-D1.3)")
+    sync: str = _choice("never", _SYNCS, "when a log with files calls fsync (B-C8.1)")
     sync_interval_ms: int = _int(1000, "an fsync follows an append by so much, with interval", 1)
     discard: bool = _flag(False, "validate and answer, but keep no records: for measurements")
 
-    # What an embedded broker has and Kafka has not.
-    fetch_wait_cap_ms: int | None = _optional_ms("no long poll is longer; None: as asked (B2.0)")
+    # Settings that Kafka does not have.
+    fetch_wait_cap_ms: int | None = _optional_ms("no long poll is longer; None: as asked (B-B2.0)")
     metadata_lag_ms: int = _int(
-        0, "a new topic answers LEADER_NOT_AVAILABLE for so long (D4.2); 0: usable at once"
+        0, "a new topic answers LEADER_NOT_AVAILABLE for so long (B-D4.2); 0: usable at once"
     )
     request_log_size: int = _int(10_000, "requests remembered by Broker.requests; 0: none")
 

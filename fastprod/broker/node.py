@@ -1,4 +1,4 @@
-"""One node of a broker: a SocketServer with a number, which can go down and come up again."""
+"""Node: one node of a broker as users see it, and NodeServer, the broker's own side of it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import contextlib
 import functools
 import threading
 
-from fastprod.broker.acceptor import Listener
-from fastprod.broker.authenticator import SaslAuthenticator
-from fastprod.broker.clock import Clock
-from fastprod.broker.cluster import NodeAddress
-from fastprod.broker.request_metrics import RequestMetrics
-from fastprod.broker.security import Security
-from fastprod.broker.shared_state import SharedState
-from fastprod.broker.socket_server import SocketServer
-from fastprod.broker.thread_end import END_TIMEOUT_S
+from fastprod.broker.cluster.cluster import NodeAddress
+from fastprod.broker.listener_security import ListenerSecurity
+from fastprod.broker.network.acceptor import Listener
+from fastprod.broker.network.request_metrics import RequestMetrics
+from fastprod.broker.network.sasl_authenticator import SaslAuthenticator
+from fastprod.broker.network.socket_server import SocketServer
+from fastprod.broker.server.node_services import NodeServices
+from fastprod.broker.threads.clock import Clock
+from fastprod.broker.threads.joining import END_TIMEOUT_S
 from fastprod.errors import IllegalStateError
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-class Node:
-    """One node. `Broker` makes it; `down` and `up` may be called by any thread.
+class NodeServer:
+    """A SocketServer with a number, which can go down and come up again. Any thread.
 
     Its port is open from the start, and the same after `up`.
 
@@ -33,7 +33,7 @@ class Node:
         port: 0: the system chooses one.
         advertised_host: address that clients are told; None: `host`, or 127.0.0.1 if that is every
             address of this machine.
-        security: what it asks of its clients; None: nothing.
+        security: how clients connect; None: without TLS and authentication.
 
     Raises:
         OSError: the address cannot be had.
@@ -42,12 +42,12 @@ class Node:
     def __init__(
         self,
         node_id: int,
-        state: SharedState,
+        state: NodeServices,
         clock: Clock,
         host: str,
         port: int,
         advertised_host: str | None = None,
-        security: Security | None = None,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self.id = node_id
         self.metrics = RequestMetrics()
@@ -55,8 +55,8 @@ class Node:
         self._clock = clock
         self._host = host
         self._advertised_host = advertised_host or ("127.0.0.1" if host in _ANY_ADDRESS else host)
-        self._security = security or Security()
-        # Threads that are waited for may be in an interceptor that wants the first; the second
+        self._security = security or ListenerSecurity()
+        # Threads that are waited for may be in an interceptor that needs the first lock; the second
         # stands around the waiting.
         self._lock = threading.Lock()
         self._end_lock = threading.Lock()
@@ -65,12 +65,19 @@ class Node:
         self._server: SocketServer | None = self._listen(port)
         self._port = self._server.bound_port()
         self._is_started = False
+        self._is_closed = False
         self._reads = True
 
     @property
     def host(self) -> str:
         """Address that clients are told."""
         return self._advertised_host
+
+    @property
+    def address(self) -> str:
+        """Host and port as clients take them: an IPv6 address in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
     @property
     def port(self) -> int:
@@ -88,21 +95,16 @@ class Node:
         return self._server
 
     def __repr__(self) -> str:
-        return f"Node({self.id}, {self.host}:{self.port}, {'up' if self.is_up else 'down'})"
+        return f"Node({self.id}, {self.address}, {'up' if self.is_up else 'down'})"
 
     def up(self) -> None:
-        """Serve; nothing if it does. Partitions that have no leader and a replica here get it.
-
-        Raises:
-            OSError: somebody else has taken its port meanwhile. Or it cannot be written down who
-                leads; it is up then.
-            IllegalStateError: an interceptor calls it before the node that went down has ended.
-            TimeoutError: that one does not end within 10 s.
-        """
+        """See `Node.up`."""
         while True:
             if self._may_wait:
                 self._await_end()
             with self._lock:
+                if self._is_closed:
+                    raise IllegalStateError(f"{self!r} stays down: its broker is stopped")
                 if self._is_started:
                     return
                 if self._ending is None:
@@ -112,7 +114,7 @@ class Node:
                 raise IllegalStateError(f"{self!r} has not ended yet, and an interceptor waits not")
 
     def _start(self) -> None:
-        """Serve, whatever can be written down of it; the lock is held."""
+        """Serve, even if that cannot be written down; the lock is held."""
         server = self._server or self._listen(self._port)
         self._server = server
         if not self._reads:
@@ -128,19 +130,7 @@ class Node:
                 raise
 
     def down(self, move_leaders: bool = True) -> None:
-        """Close its port and its connections; nothing if it is down.
-
-        Blocks until they are closed, but not when an interceptor calls it: it will be so soon.
-
-        Args:
-            move_leaders: other nodes take over its partitions at once, as after a real failure;
-                False: they have no leader until it is back (LEADER_NOT_AVAILABLE).
-
-        Raises:
-            OSError: it cannot be written down who leads now; it is down.
-            TimeoutError: a thread has not ended within 10 s; the next `down`, `up` or stop of the
-                broker waits for it again.
-        """
+        """See `Node.down`."""
         with contextlib.ExitStack() as steps:
             if self._may_wait:
                 steps.callback(self._await_end)
@@ -150,7 +140,7 @@ class Node:
                     self._leave(move_leaders)
 
     def _leave(self, move_leaders: bool) -> None:
-        """Be down, whatever can be written down of it; the lock is held."""
+        """Go down, even if that cannot be written down; the lock is held."""
         self._tell_to_end()
         self._state.cluster.node_down(self.id, move_leaders)
 
@@ -161,7 +151,7 @@ class Node:
             self._ending.begin_shutdown()
 
     def _wake(self) -> None:
-        """Whoever waits for records of partitions that this node led is told."""
+        """Complete the fetches that wait for partitions that this node led."""
         for topic in self._state.topics.all():
             for partition in topic.partitions:
                 self._state.purgatory.check_and_complete(partition)
@@ -182,7 +172,7 @@ class Node:
 
         Args:
             reads: which of the two.
-            waits: until it is so; a thread of the broker must not.
+            waits: whether to wait until it is so; a thread of the broker must not.
 
         Raises:
             TimeoutError: a network thread is busy for very long.
@@ -200,12 +190,13 @@ class Node:
             server.begin_shutdown()
 
     def close(self) -> None:
-        """Close its port and its connections; partitions keep their leaders.
+        """Close its port and its connections for good; partitions keep their leaders.
 
         Raises:
             TimeoutError: a thread has not ended within 10 s.
         """
         with self._lock:
+            self._is_closed = True
             self._tell_to_end()
         self._await_end()
 
@@ -219,7 +210,7 @@ class Node:
                 server.abandon()
 
     def _listen(self, port: int) -> SocketServer:
-        return SocketServer(
+        server = SocketServer(
             [self._listener(port)],
             handler=self._state.apis,
             parse_header=self._state.table.parse_header,
@@ -229,6 +220,8 @@ class Node:
             metrics=self.metrics,
             disconnect_listeners=(self._state.connection_ended,),
         )
+        self._state.limit_connections(self.id, server.quotas)
+        return server
 
     def _listener(self, port: int) -> Listener:
         security, state = self._security, self._state
@@ -248,3 +241,77 @@ class Node:
             ssl_context=security.ssl_context,
             new_authenticator=new_authenticator,
         )
+
+
+class Node:
+    """One node of a broker, from `Broker.nodes`.
+
+    Its port is open from the start of the broker, and the same after `up`.
+
+    Threads: any.  A call blocks only where its text says so.  Source: contract B-A.
+    """
+
+    def __init__(self, server: NodeServer) -> None:
+        self._server = server
+
+    @property
+    def id(self) -> int:
+        """Its number, from 0 on."""
+        return self._server.id
+
+    @property
+    def host(self) -> str:
+        """Address that clients are told."""
+        return self._server.host
+
+    @property
+    def port(self) -> int:
+        """Port that it listens on; the same for its whole life."""
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """Host and port as clients take them: an IPv6 address in brackets."""
+        return self._server.address
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves."""
+        return self._server.is_up
+
+    def __repr__(self) -> str:
+        return repr(self._server)
+
+    def up(self) -> None:
+        """Serve again; does nothing if it serves.
+
+        It becomes the leader of partitions that have no leader and a replica here.
+
+        Raises:
+            OSError: another process has taken its port meanwhile. Or the new leaders cannot be
+                written to `data_dir`; the node is up then.
+            IllegalStateError: the broker is stopped; or an interceptor calls it while the node is
+                still going down.
+            TimeoutError: the node has not finished going down within 10 s.
+
+        Blocks: until the node listens; up to 10 s while it is still going down.
+        """
+        self._server.up()
+
+    def down(self, move_leaders: bool = True) -> None:
+        """Close its port and its connections; does nothing if it is down.
+
+        Args:
+            move_leaders: True, the default: other nodes take over its partitions at once, as after
+                a real failure. False: the partitions have no leader until the node is back
+                (LEADER_NOT_AVAILABLE).
+
+        Raises:
+            OSError: the new leaders cannot be written to `data_dir`; the node is down.
+            TimeoutError: a thread has not ended within 10 s; the next `down`, `up` or stop of the
+                broker waits for it again.
+
+        Blocks: until port and connections are closed, up to 10 s. Not if an interceptor calls it:
+        then they are closed soon after.
+        """
+        self._server.down(move_leaders)

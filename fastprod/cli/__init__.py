@@ -1,3 +1,3 @@
-"""The command line: `fastprod produce`, `perf`, `doctor`, `demo`."""
+"""The command line, `fastprod`; it needs the extra `cli`."""
 
-from fastprod.cli.command import main as main
+from fastprod.cli.entry import main as main

@@ -1,4 +1,4 @@
-"""CommandLine: `fastprod` itself, and how its commands' failures are told."""
+"""CommandLine: the group of all commands, and how their failures are reported."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 import click
 
-from fastprod.cli.broker import broker
-from fastprod.cli.demo import demo
-from fastprod.cli.doctor import doctor
-from fastprod.cli.failure import (
+from fastprod.cli.commands.broker import broker
+from fastprod.cli.commands.demo import demo
+from fastprod.cli.commands.doctor import doctor
+from fastprod.cli.commands.load import load
+from fastprod.cli.commands.perf import perf
+from fastprod.cli.commands.produce import produce
+from fastprod.cli.commands.spark_load import spark_load
+from fastprod.cli.commands.spark_stream import spark_stream
+from fastprod.cli.output.failure import (
     EXIT_CODES,
     CommandFailure,
     Interrupted,
     RecordsFailed,
     one_line,
 )
-from fastprod.cli.load import load
-from fastprod.cli.perf import perf
-from fastprod.cli.produce import produce
-from fastprod.cli.spark_load import spark_load
-from fastprod.cli.spark_stream import spark_stream
 from fastprod.errors import KafkaError
 from fastprod.version import VERSION
 
 
 class CommandLine(click.Group):
-    """A group whose failures take one line on stderr, where click shows a usage text besides."""
+    """A group whose failures take one line on stderr; click would add a usage text."""
 
     def main(
         self,
@@ -51,7 +51,7 @@ class CommandLine(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what it let through becomes a failure with an exit code."""
+        """Run the command; what it does not catch becomes a failure with an exit code."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Installation: what is installed here, and which ways the engine takes on this machine."""
+"""Installation: installed packages, and what the engine uses on this machine."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from fastprod._core import codecs, crc32c
-from fastprod._core.selector_door import SelectorForTest
+from fastprod._core.bytes import crc32c
+from fastprod._core.codec import compressor
+from fastprod._core.io import selector
 from fastprod.version import VERSION
 
 PACKAGE: Final = Path(__file__).parents[1]
 _VARIABLES: Final = ("FASTPROD_CRC32C", "FASTPROD_POLL")
-_REQUIRED: Final = ("kio", "lz4", "zstandard", "crc32c", "numpy", "click", "rich")
+_REQUIRED: Final = ("lz4", "zstandard", "crc32c", "numpy", "click", "rich")
 _OPTIONAL: Final = ("confluent-kafka", "kafka-python", "aiokafka", "pyarrow", "pyspark")
-# Flags of /proc/cpuinfo that some path of the engine, or of the codecs, makes use of.
+# Flags of /proc/cpuinfo that the engine or a codec uses.
 _FEATURES: Final = frozenset(
     ["sse4_2", "pclmulqdq", "avx2", "avx512f", "vpclmulqdq", "crc32", "pmull", "asimd", "sve"]
 )
 
 Facts = Mapping[str, str]
-"""Names and values, in the order of showing."""
+"""Names and values, in the order in which they are shown."""
 
 
 def fastprod_facts() -> Facts:
-    """Version, place, and how it came here: wheel, editable, or a bare checkout."""
+    """Version, folder, and how it was installed: wheel, editable, or a bare checkout."""
     found = {"version": VERSION, "folder": str(PACKAGE)}
     try:
         installed = importlib.metadata.distribution("fastprod")
@@ -60,14 +61,14 @@ def _origin(installed: importlib.metadata.Distribution) -> str:
 
 def _compiled_modules() -> Iterator[Path]:
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        for path in (PACKAGE / "_core").glob(f"*{suffix}"):
+        for path in (PACKAGE / "_core").rglob(f"*{suffix}"):
             # ".so" ends the names of other Pythons' modules too.
             if "." not in path.name.removesuffix(suffix):
                 yield path
 
 
 def python_facts() -> Facts:
-    """The interpreter and the machine below it."""
+    """The interpreter and the machine."""
     free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     build = "free-threaded" if free_threaded else "with GIL"
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -95,29 +96,20 @@ def _cpu() -> tuple[str, list[str]]:
 
 
 def engine_facts() -> Facts:
-    """The ways that the engine takes here."""
+    """What the engine uses on this machine."""
     others = [name for name in crc32c.backends() if name != crc32c.backend()]
     found = {
         "CRC-32C": f"{crc32c.backend()} (also possible: {', '.join(others) or 'none'})",
-        "poll": poll_backend(),
+        "poll": selector.poll_backend(os.environ.get("FASTPROD_POLL") == "poll"),
     }
-    found |= {f"codec {name}": way for name, way in codecs.describe().items()}
+    found |= {f"codec {name}": way for name, way in compressor.describe().items()}
     found |= {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
     found["TLS, SASL"] = "not in this version"
     return found
 
 
-def poll_backend() -> str:
-    """What the I/O thread waits with, "epoll" or "poll", as a selector itself says."""
-    selector = SelectorForTest(os.environ.get("FASTPROD_POLL") == "poll")
-    try:
-        return selector.backend
-    finally:
-        selector.close()
-
-
 def package_facts() -> Facts:
-    """Versions of what fastprod needs, and of what it can do something with."""
+    """Versions of the packages that fastprod needs or can use."""
     found = {name: _version(name) or "MISSING: install it" for name in _REQUIRED}
     found |= {name: f"{_version(name) or 'not installed'} (optional)" for name in _OPTIONAL}
     return found

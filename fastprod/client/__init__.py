@@ -1,0 +1,1 @@
+"""The producer's control thread: connections, metadata, producer id, metrics."""

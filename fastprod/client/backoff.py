@@ -1,4 +1,4 @@
-"""ExponentialBackoff: the one delay formula of the client (contract D.6.1, KIP-580)."""
+"""ExponentialBackoff: the one delay formula of the client (contract P-D.6.1, KIP-580)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class ExponentialBackoff:
     """Delay before attempt n: ``min(max, base * 2**min(n, log2(max / base)) * U(0.8, 1.2))``.
 
     With ``base_ms >= max_ms`` the delay is constantly ``max_ms`` and carries no jitter
-    (contract B.5, D.6.1). Immutable, so any thread may call it; nothing blocks.
-    Source: KIP-580, Java's ``ExponentialBackoff``, contract D.6.1.
+    (contract P-B.5, P-D.6.1). Immutable, so any thread may call it; nothing blocks.
+    Source: KIP-580, Java's ``ExponentialBackoff``, contract P-D.6.1.
 
     Args:
         base_ms: delay for n = 0, in ms, >= 0.
@@ -57,7 +57,7 @@ class ExponentialBackoff:
         """Delay in whole ms for the exponent ``failure_count`` (>= 0; 0 gives the base).
 
         Draws a new random factor at each call: a caller that compares a delay with a clock more
-        than once keeps the value (contract D.6.4).
+        than once keeps the value (contract P-D.6.4).
 
         Raises:
             ValueError: ``failure_count`` is negative.

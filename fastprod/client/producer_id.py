@@ -1,23 +1,54 @@
-"""ProducerIdRequests: when to ask for a producer id, and what came of it (contract F.5.1)."""
+"""ProducerIdRequests: when to ask for a producer id, and what came of it (contract P-F.5.1)."""
 
 from __future__ import annotations
 
-import logging
 from typing import Final, Protocol
 
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connections import NO_LIMIT_MS
+from fastprod.client.connection_states import NO_LIMIT_MS
+from fastprod.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+)
 from fastprod.errors import KAFKA_ERRORS, KafkaError, error_for_code
-from fastprod.frames import SchemaError
-from fastprod.messages import InitProducerIdResponse
+from fastprod.log import Log
+from fastprod.protocol.field_types import SchemaError
+from fastprod.protocol.messages.init_producer_id import (
+    API,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
-UNSUPPORTED_VERSION: Final = 35
-_UNKNOWN_SERVER_ERROR: Final = -1
-_CLUSTER_AUTHORIZATION_FAILED: Final = 31
+_NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
 _MOST_FAILURES: Final = 20
 """Beyond so many the backoff has long reached its maximum."""
+
+
+def producer_id_request(version: int, client_id: str | None) -> bytes:
+    """The whole request frame of a producer that wants idempotence only (contract P-F.5.1).
+
+    Raises:
+        UnsupportedVersionError: no such version.
+    """
+    message = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS
+    )
+    return API.request_frame(version, 0, client_id, message)
+
+
+def read_producer_id(version: int, payload: bytes) -> InitProducerIdResponse:
+    """Decode an answer without its size prefix; an id that cannot be is refused.
+
+    Raises:
+        UnsupportedVersionError: no such version.
+        SchemaError: the frame is not what its version promises.
+    """
+    _, answer = API.read_response(version, payload)
+    check_producer_id(answer)
+    return answer
 
 
 def check_producer_id(answer: InitProducerIdResponse) -> None:
@@ -34,7 +65,7 @@ class ProducerIdTaker(Protocol):
     """What is told; see engine.pyi."""
 
     def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
-    def set_producer_id_trouble(self, text: str) -> None: ...
+    def set_producer_id_error(self, text: str) -> None: ...
     def abort_pending(self, code: int) -> None: ...
     def fail(self, code: int) -> None: ...
 
@@ -46,12 +77,12 @@ class ProducerIdRequests:
     clock.
 
     Attributes:
-        trouble: why there is no id, as far as is known; "" once there is. Read by any thread.
+        error: why there is no id, as far as is known; "" once there is. Read by any thread.
 
     Args:
         engine: gets the id, or why there is none: records that fail meanwhile say so.
         backoff: ``retry.backoff.ms`` and its max.
-        is_wanted: from the start (A.1.5).
+        is_wanted: from the start (P-A.1.5).
     """
 
     def __init__(
@@ -63,7 +94,7 @@ class ProducerIdRequests:
         self._is_pending = False
         self._due_ms = 0
         self._failures = 0
-        self.trouble = ""
+        self.error = ""
 
     def want(self) -> None:
         """The engine needs a producer id."""
@@ -104,21 +135,21 @@ class ProducerIdRequests:
         if code == 0:
             self._is_wanted = False
             self._failures = 0
-            self.trouble = ""
+            self.error = ""
             self._engine.set_producer_id(answer.producer_id, answer.producer_epoch)
             return None
         error = error_for_code(code)
         if error.retriable:
             self.failed(f"broker {where} refused InitProducerId: {error}", now_ms)
             return None
-        row = KAFKA_ERRORS.get(code, KAFKA_ERRORS[_UNKNOWN_SERVER_ERROR])
+        row = KAFKA_ERRORS.get(code, KAFKA_ERRORS[UNKNOWN_SERVER_ERROR])
         why = f"broker {where} refused InitProducerId, which idempotence needs"
         if row.text:
             why = f"{why}: {row.text}"
-        if code != _CLUSTER_AUTHORIZATION_FAILED:
+        if code != CLUSTER_AUTHORIZATION_FAILED:
             self._end(code, why)
             return error_for_code(code, message=why)
-        _LOG.error("%s", why)  # what waits fails; the next send asks again (F.5.1)
+        _LOG.error("%s", why)  # what waits fails; the next send asks again (P-F.5.1)
         self._is_wanted = False
         self._tell(why)
         self._engine.abort_pending(code)
@@ -131,5 +162,5 @@ class ProducerIdRequests:
         self._engine.fail(code)
 
     def _tell(self, why: str) -> None:
-        self.trouble = why
-        self._engine.set_producer_id_trouble(why)
+        self.error = why
+        self._engine.set_producer_id_error(why)

@@ -1,6 +1,7 @@
-"""The example: a web server's log becomes two topics, requests and figures a minute.
+"""The program of `fastprod demo --spark`: a web server's log becomes two Kafka topics.
 
-`fastprod demo --spark` runs it, and the README prints it.
+What follows the imports is the text of examples/web_log.py, word for word, because the wheel does
+not contain the examples. Change both; tests/unit/spark/test_example.py compares them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from fastprod.spark.api import write_stream
+from fastprod.spark.sink.api import write_stream
 
 LINE: Final = r'^(\S+) \S+ \S+ \[(.+?)\] "(\S+) (\S+) \S+" (\d{3}) (\d+|-) "[^"]*" "([^"]*)"$'
 FIELDS: Final = ("client", "time", "method", "url", "status", "bytes", "agent")
@@ -21,7 +22,7 @@ JSON: Final = {"value.format": "json", "json.timezone": "UTC"}
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """A row a request; lines of another form are left out."""
+    """One row for each request; lines of another format are left out."""
     columns = {name: F.regexp_extract("value", LINE, n) for n, name in enumerate(FIELDS, start=1)}
     return lines.where(F.col("value").rlike(LINE)).select(
         columns["client"].alias("client"),
@@ -35,7 +36,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 def enriched(requests: DataFrame) -> DataFrame:
-    """With the team whose page it was, and whether a person asked and got an answer."""
+    """Adds the team that owns the page, whether a bot asked, and whether the server failed."""
     teams = requests.sparkSession.createDataFrame(TEAMS, "section string, team string")
     sections = requests.withColumn("section", F.split_part("path", F.lit("/"), F.lit(2)))
     return (
@@ -48,7 +49,7 @@ def enriched(requests: DataFrame) -> DataFrame:
 
 
 def per_minute(requests: DataFrame) -> DataFrame:
-    """Each team's figures, minute by minute; late lines count for an hour."""
+    """Each team's figures for each minute; a line that is more than an hour late is not counted."""
     minute = F.window("time", "1 minute").start.alias("minute")
     return (
         requests.withWatermark("time", "1 hour")
@@ -71,13 +72,13 @@ def start(
 
     Args:
         spark: the session.
-        folder: checkpoints go here too: started again, the streams take up where they were.
-        servers: the cluster, host:port.
-        topics: of the requests, keyed by client, and of the figures, keyed by team and minute
-            (in seconds since 1970).
+        folder: also gets the checkpoints; started again, the streams go on where they ended.
+        servers: the cluster's bootstrap servers, host:port.
+        topics: the topic of the requests, keyed by client, and the topic of the figures, keyed by
+            team and minute (in seconds since 1970).
 
     Returns:
-        The two queries, running.
+        The two running queries.
     """
     lines = spark.readStream.option("maxFilesPerTrigger", 2).text(str(folder / "logs"))
     requests = enriched(parsed(lines))

@@ -1,4 +1,4 @@
-"""Interrupt: Ctrl-C as a flag: an exception amid a call to Java would break its connection."""
+"""Interrupt: Ctrl-C as a flag, because an exception during a call to Java breaks its connection."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Self
 
 
 class Interrupt:
-    """While entered, Ctrl-C is noted and raised where `wait` is called; a second one at once.
+    """In its `with`, Ctrl-C is noted and raised by `wait`; a second Ctrl-C is raised at once.
 
-    Threads: the main one; entered by another it changes nothing, as signals are the main one's.
+    Threads: the main one; in another it changes nothing, as only the main one gets signals.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Interrupt:
             signal.signal(signal.SIGINT, self._kept)
 
     def wait(self, seconds: float) -> None:
-        """Wait so long.
+        """Wait so many seconds.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came meanwhile, or since the last call.

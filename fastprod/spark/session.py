@@ -1,4 +1,4 @@
-"""SparkSession of the job: the settings that a sink in Python workers needs, and quiet."""
+"""SparkSession for the commands: quiet, and with the settings that the sink needs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SETTINGS: Final = {
     "spark.python.worker.reuse": "true",
     "spark.python.udf.pipelined.enabled": "false",
     "spark.sql.execution.arrow.compression.codec": "none",
-    # Fits the caches of JVM and worker: rows of 1 kB take 0.7 of their time in batches of 10 MB.
+    # Fits the caches of JVM and worker: 0.7 of the time that batches of 10 MB take, at 1 kB a row.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     # Two copies of a task would write its rows twice.
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What a session of ours is made with; in a cluster's own sessions set them likewise."""
+"""Settings of our sessions; set them in a cluster's own sessions, too."""
 
 _TASK_FAILURES: Final = "spark.task.maxFailures"
 _CODEC: Final = "spark.sql.execution.arrow.compression.codec"
@@ -47,7 +47,7 @@ class SessionFailed(RuntimeError):
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Refuse what makes a write wrong, or a thousand times slower.
+    """Refuse settings that make a write wrong, or a thousand times slower.
 
     Args:
         settings: of a session; those that are missing have Spark's defaults.
@@ -83,7 +83,7 @@ def check_session(spark: SparkSession) -> None:
 def default_master(settings: Mapping[str, str]) -> str:
     """All cores of this machine, where a task that fails is tried as often as on a cluster.
 
-    Spark's plain ``local[*]`` ends the job when a task fails first, whatever the setting says.
+    Spark's plain ``local[*]`` ends the job when a task fails once, whatever the setting says.
 
     Args:
         settings: of a session; ``spark.task.maxFailures`` is 4 if it is missing, Spark's default.
@@ -104,7 +104,7 @@ def job_session(
     Args:
         app_name: what Spark's lists show.
         master: such as ``local[2]`` or ``spark://host:7077``; None: `default_master`.
-        settings: go before `SETTINGS`.
+        settings: take precedence over `SETTINGS`.
         log_path: file that gets what Spark's processes write to stdout and stderr; None: this
             process's own.
 
@@ -125,7 +125,7 @@ def job_session(
             yield running
         return
     master = master or default_master(merged)
-    # An exception amid the imports of libraries can be lost; amid the start of Java it leaves it.
+    # An exception during imports can be lost; one while Java starts would leave Java behind.
     interrupt = Interrupt()
     with interrupt, _environment(master), _no_orphan():
         spark = _started(app_name, master, merged, log_path)
@@ -134,7 +134,7 @@ def job_session(
         with _quiet(log_path is not None):
             yield spark
     finally:
-        # A Java that is gone leaves nothing to stop; what called it last has told that.
+        # If Java is gone there is nothing to stop; the last call has reported that.
         with _redirected(log_path), contextlib.suppress(Py4JNetworkError, ConnectionError):
             spark.stop()
 
@@ -148,16 +148,16 @@ def _started(
     if master.startswith("local"):
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
-        # 200 of Spark's are for clusters: each costs a task, in a stream at every micro-batch.
+        # Spark's default, 200, is for clusters: each is a task, in a stream in every micro-batch.
         shuffles = settings.get("spark.sql.shuffle.partitions", str(max(2, os.cpu_count() or 2)))
         builder = builder.config("spark.sql.shuffle.partitions", shuffles)
     try:
         with _redirected(log_path):
             spark = builder.getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
-        raise SessionFailed(f"Spark does not start: {_reason(error, log_path)}") from error
+        raise SessionFailed(f"Spark does not start: {reason(error, log_path)}") from error
     except Exception as error:
-        # What the JVM raises while it makes its context: a wrong master, a package not found.
+        # Raised by the JVM while it makes its context: a wrong master, a package not found.
         raise SessionFailed(f"Spark does not start: {first_line(str(error))}") from error
     if log_path is not None:
         spark.sparkContext.setLogLevel("ERROR")
@@ -166,7 +166,7 @@ def _started(
 
 @contextlib.contextmanager
 def _quiet(is_quiet: bool) -> Iterator[None]:
-    """PySpark writes what SQL refuses to stderr, besides raising it."""
+    """Keep PySpark from logging to stderr the errors of SQL that it raises as well."""
     logger = logging.getLogger(_SQL_LOGGER)
     kept = logger.disabled
     logger.disabled = kept or is_quiet
@@ -177,7 +177,7 @@ def _quiet(is_quiet: bool) -> Iterator[None]:
 
 
 def first_line(text: str) -> str:
-    """The line of Java's or Python's long texts that says what happened."""
+    """The line that says what happened, of a long text of Java or Python."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if not line.startswith(("An error occurred while calling", "JVM stacktrace")):
@@ -185,18 +185,20 @@ def first_line(text: str) -> str:
     return text.strip()
 
 
-def _reason(error: Exception, log_path: Path | None) -> str:
+def reason(error: Exception, log_path: Path | None) -> str:
+    """Why Java did not start: the error, and the last lines of the log without stack traces."""
     told = first_line(str(error))
     if log_path is not None:
         with contextlib.suppress(OSError):
-            lines = log_path.read_text(errors="replace").splitlines()
-            told += ": " + " / ".join(line.strip() for line in lines[-_TAIL_LINES:])
+            lines = map(str.strip, log_path.read_text(errors="replace").splitlines())
+            said = [line for line in lines if line and not line.startswith("at ")]
+            told += ": " + " / ".join(said[-_TAIL_LINES:])
     return told
 
 
 @contextlib.contextmanager
 def _environment(master: str) -> Iterator[None]:
-    """Local workers run this Python, and find the fastprod that runs here."""
+    """Let local workers run this Python, with the fastprod that runs here."""
     if not master.startswith("local"):
         yield
         return
@@ -221,7 +223,7 @@ def _environment(master: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_orphan() -> Iterator[None]:
-    """End the Java whose start is given up: without whom to answer it would stay for ever."""
+    """End a Java whose start was given up: it would wait for an answer for ever."""
     before = _children()
     try:
         yield
@@ -234,7 +236,7 @@ def _no_orphan() -> Iterator[None]:
 
 
 def _children() -> set[int]:
-    """Processes that this one has started; none where there is no /proc."""
+    """Child processes of this one; none where there is no /proc."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -244,7 +246,7 @@ def _children() -> set[int]:
 
 @contextlib.contextmanager
 def _redirected(log_path: Path | None) -> Iterator[None]:
-    """Java inherits standard output and error; meanwhile they are the log."""
+    """In its `with`, stdout and stderr are the log: Java inherits them."""
     if log_path is None:
         yield
         return

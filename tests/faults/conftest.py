@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from leak_guard import nothing_is_left
+from support.processes.leak_guard import nothing_is_left
 
 __all__ = ["nothing_is_left"]

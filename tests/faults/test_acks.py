@@ -1,13 +1,13 @@
-"""acks=0, 1 and all when brokers answer, refuse, or go away (contract F.3.1, F.3.2, F.4)."""
+"""acks=0, 1 and all when brokers answer, refuse, or go away (contract P-F.3.1, P-F.3.2, P-F.4)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fastprod.api_versions import INIT_PRODUCER_ID, PRODUCE
 from fastprod.errors import NetworkError, NotEnoughReplicasError
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
@@ -19,7 +19,7 @@ NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 def test_requests_carry_acks_and_the_time_out(
     peer: Peer, acks: int | str, on_the_wire: int, is_idempotent: bool
 ) -> None:
-    """F.3.1, B.2, F.5.13: a producer id and sequences with acks=all alone."""
+    """P-F.3.1, P-B.2, P-F.5.13: a producer id and sequences with acks=all alone."""
     with quick_producer(peer, acks=acks, request_timeout_ms=12_345) as producer:
         metadata = producer.send("t", b"x", partition=0, timestamp_ms=7).result(WAIT_S)
         producer.flush(WAIT_S)
@@ -35,7 +35,7 @@ def test_requests_carry_acks_and_the_time_out(
 
 
 def test_without_acks_a_record_is_done_when_it_has_left(peer: Peer) -> None:
-    """F.3.2: nobody answers, thousands of records later too; all in order."""
+    """P-F.3.2: nobody answers, thousands of records later too; all in order."""
     with quick_producer(peer, acks=0, batch_size=1_000) as producer:
         futures = [producer.send("t", b"%d" % number, partition=0) for number in range(3_000)]
         assert {future.result(WAIT_S).offset for future in futures} == {-1}
@@ -45,7 +45,7 @@ def test_without_acks_a_record_is_done_when_it_has_left(peer: Peer) -> None:
 
 
 def test_without_acks_a_brokers_refusal_shows_as_a_lost_connection_alone(peer: Peer) -> None:
-    """F.3.2: the records count as delivered, nothing is sent again, and the next ones arrive."""
+    """P-F.3.2: the records count as delivered, nothing is sent again, and the next ones arrive."""
     with quick_producer(peer, acks=0, linger_ms=0) as producer:
         producer.warmup("t")
         rule = peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS)
@@ -62,7 +62,7 @@ def test_without_acks_a_brokers_refusal_shows_as_a_lost_connection_alone(peer: P
 
 
 def test_without_acks_what_is_queued_waits_for_the_connection(peer: Peer) -> None:
-    """F.3.2, D.8.1: only what was being written may be lost."""
+    """P-F.3.2, P-D.8.1: only what was being written may be lost."""
     peer.refuse_connections()
     with quick_producer(peer, acks=0) as producer:
         peer.accept_connections()
@@ -79,7 +79,7 @@ def test_without_acks_what_is_queued_waits_for_the_connection(peer: Peer) -> Non
 
 
 def test_with_one_ack_a_lost_answer_may_double_a_record_and_loses_none(peer: Peer) -> None:
-    """F.4.8, F.5.13: that is what acks=1 is."""
+    """P-F.4.8, P-F.5.13: that is what acks=1 is."""
     peer.on(PRODUCE).close_after_append()
     with quick_producer(peer, acks=1) as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 1
@@ -88,7 +88,7 @@ def test_with_one_ack_a_lost_answer_may_double_a_record_and_loses_none(peer: Pee
 
 @pytest.mark.parametrize("is_appended", [False, True])
 def test_with_all_acks_too_few_replicas_are_waited_for(peer: Peer, is_appended: bool) -> None:
-    """F.4 (19, 20): written already or not, it is there once."""
+    """P-F.4 (19, 20): written already or not, it is there once."""
     code = NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_appended else NOT_ENOUGH_REPLICAS
     rule = peer.on(PRODUCE).error(code, append=is_appended).times(3)
     with quick_producer(peer) as producer:
@@ -98,7 +98,7 @@ def test_with_all_acks_too_few_replicas_are_waited_for(peer: Peer, is_appended: 
 
 
 def test_when_retries_are_used_up_the_last_error_is_told(peer: Peer) -> None:
-    """L 84, F.4.3, F.4.4: with topic and partition; the next record is none the worse."""
+    """P-L.84, P-F.4.3, P-F.4.4: with topic and partition; the next record is none the worse."""
     with quick_producer(peer, acks=1, retries=2) as producer:
         rule = peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS, message="2 of 3 are away").times(3)
         error = producer.send("t", b"x", partition=2).exception(WAIT_S)

@@ -1,4 +1,4 @@
-"""Addresses of brokers that lead nowhere, or to something that is no broker (contract A.4, G.4).
+"""Addresses of brokers that lead nowhere, or to something that is no broker (P-A.4, P-G.4).
 
 Each fault is named with the address, within the bound, and its end is enough to go on.
 """
@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from fastprod.api_versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.errors import (
     ConfigError,
     DeliveryTimeoutError,
@@ -24,9 +23,10 @@ from fastprod.errors import (
     MetadataTimeoutError,
     NetworkError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 # Long enough for a few attempts on a busy machine.
 MAX_BLOCK_MS = 800
@@ -86,7 +86,7 @@ def nobody() -> Iterator[str]:
 
 
 def test_a_host_that_no_dns_knows_is_refused_by_the_constructor() -> None:
-    """A.1.4; issue point 7: unknown host."""
+    """P-A.1.4: unknown host."""
     for host in ("no-such-host.invalid", "two..dots", "x" * 70):
         with pytest.raises(ConfigError, match="resolvable") as caught:
             quick_producer(f"{host}:9092")
@@ -94,7 +94,7 @@ def test_a_host_that_no_dns_knows_is_refused_by_the_constructor() -> None:
 
 
 def test_bootstrap_servers_that_do_not_resolve_are_named_each_with_its_reason() -> None:
-    """A.1.4: all of them, as none will do."""
+    """P-A.1.4: all of them, as none will do."""
     with pytest.raises(ConfigError) as caught:
         quick_producer("no-such-host.invalid:9092,two..dots:9093")
     for word in (
@@ -117,7 +117,7 @@ def test_bootstrap_servers_that_do_not_resolve_are_named_each_with_its_reason() 
 def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
     peer: Peer, where: Callable[[], Any], words: list[str]
 ) -> None:
-    """A.4.5, G.7.8; issue point 7: refused port, a port that speaks HTTP; users' need 12."""
+    """P-A.4.5, P-G.7.8: refused port, a port that speaks HTTP."""
     with where() as address:
         with quick_producer(address, max_block_ms=MAX_BLOCK_MS) as producer:
             error = producer.send("t", b"x").exception(WAIT_S)
@@ -132,7 +132,7 @@ def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
 
 
 def test_a_broker_that_starts_late_gets_everything_once(peer: Peer) -> None:
-    """G.4.2: refused at first; the records wait in line."""
+    """P-G.4.2: refused at first; the records wait in line."""
     peer.refuse_connections()
     with quick_producer(peer) as producer:
         found: list[int] = []
@@ -162,7 +162,7 @@ def advertise(peer: Any, node: int, host: str) -> Any:
 def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
     new_peer_cluster: PeerClusterFactory, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    """G.4.5; issue point 7: unknown host. When metadata names a better one, all is well."""
+    """P-G.4.5: unknown host. When metadata names a better one, all is well."""
     real = socket.getaddrinfo
 
     def resolve(name: str, port: int, **words: Any) -> list[Any]:
@@ -197,7 +197,7 @@ def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
 def test_every_address_of_a_name_is_tried_in_turn(
     new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G.4.5, KIP-302, L 172: the name is asked for again when its addresses are used up.
+    """P-G.4.5, KIP-302, P-L.172: the name is asked for again when its addresses are used up.
 
     Metadata has that name, too: so it does not matter when which of both nodes is tried.
     """
@@ -227,7 +227,7 @@ def test_every_address_of_a_name_is_tried_in_turn(
 def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
     peer: Peer, new_peer_cluster: PeerClusterFactory
 ) -> None:
-    """G.4.4, KIP-601: the error names the limit, and no other."""
+    """P-G.4.4, KIP-601: the error names the limit, and no other."""
     peer.hang_connections()
     other = new_peer_cluster(1, {"t": 1})
     quick = {
@@ -252,7 +252,7 @@ def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
 
 
 def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
-    """G.2.4, G.4.4: it is the request that times out, and the error says whose and which."""
+    """P-G.2.4, P-G.4.4: it is the request that times out, and the error says whose and which."""
     peer.stop_reading()
     with quick_producer(
         peer, max_block_ms=MAX_BLOCK_MS, request_timeout_ms=200, delivery_timeout_ms=60_000
@@ -268,7 +268,7 @@ def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
 
 
 def test_without_retries_a_lost_connection_is_told_with_its_address(peer: Peer) -> None:
-    """F.4.1, users' need 12: what became of the record is not known, and the error says so."""
+    """P-F.4.1: what became of the record is not known, and the error says so."""
     with quick_producer(peer, retries=0, acks=1) as producer:
         producer.warmup("t")
         peer.on(PRODUCE).close()
@@ -290,7 +290,7 @@ def test_without_retries_a_lost_connection_is_told_with_its_address(peer: Peer) 
 
 
 def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> None:
-    """Users' need 12: which leader, and what is the matter with it."""
+    """Which leader, and what is the matter with it."""
     cluster = new_peer_cluster(2, {"t": 2})
     first, second = cluster.nodes
     second.refuse_connections()
@@ -322,7 +322,7 @@ def test_a_warm_up_tries_again_until_the_leaders_are_there(
 
         warming = threading.Thread(target=warm)
         warming.start()
-        cluster.wait_until(lambda: "refused" in producer._network_client.trouble(2))
+        cluster.wait_until(lambda: "refused" in producer._network_client.disconnect_reason(2))
         if what == "it is back":
             second.accept_connections()
         else:
@@ -335,7 +335,7 @@ def test_a_warm_up_tries_again_until_the_leaders_are_there(
 
 
 def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None:
-    """F.5.1; users' need 12."""
+    """P-F.5.1."""
     peer.on(INIT_PRODUCER_ID).error(14).always()
     with quick_producer(peer) as producer:
         with pytest.raises(KafkaTimeoutError) as caught:

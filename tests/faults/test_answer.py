@@ -1,4 +1,4 @@
-"""Answers that are cut short, garbled, of the wrong request or too long (contract G.2, G.7.2).
+"""Answers that are cut short, garbled, of the wrong request or too long (contract P-G.2, P-G.7.2).
 
 Whatever a broker sends, the producer lives, says what was wrong and with whom, and every record
 arrives once and in order.
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.errors import DeliveryTimeoutError, MetadataTimeoutError
-from peer.journal import Request
-from peer.script import Rule
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.journal import Request
+from support.peer.script import Rule
+from support.peer.scripted_peer import Peer
 
 COUNT = 50
 GIB = 1 << 30
@@ -62,7 +62,7 @@ def send_all(producer: KafkaProducer) -> None:
 def test_a_bad_answer_to_records_loses_and_doubles_nothing(
     peer: Peer, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
-    """G.2.2, G.7.2, G.7.5, F.5.3; issue point 7: a response cut short, with a wrong correlation id,
+    """P-G.2.2, P-G.7.2, P-G.7.5, P-F.5.3: a response cut short, with a wrong correlation id,
     or 2 GB long. The log says what was wrong, and with which broker."""
     fault, words = FAULTS[what]
     for skipped in (0, 2):
@@ -80,7 +80,7 @@ def test_a_bad_answer_to_records_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("at", [8, 9, 12, 16, 20, 24, 30, 40])
 def test_a_garbled_answer_to_records_loses_and_doubles_nothing(peer: Peer, at: int) -> None:
-    """F.4.1; issue point 7: garbled. Whether it is noticed, or taken for an error, it is retried or
+    """P-F.4.1: garbled. Whether it is noticed, or taken for an error, it is retried or
     told: it never crashes and never reorders."""
     peer.on(PRODUCE).garble(at).after(1)
     peer.on(PRODUCE).garble(at).after(3)
@@ -98,7 +98,7 @@ def test_a_garbled_answer_to_records_loses_and_doubles_nothing(peer: Peer, at: i
 
 
 def test_answers_in_small_parts_are_put_together(peer: Peer) -> None:
-    """G.7.3, L 182: byte by byte, several in flight."""
+    """P-G.7.3, P-L.182: byte by byte, several in flight."""
     for api_key in (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE):
         peer.on(api_key).dribble(1).always()
     with quick_producer(peer, linger_ms=0) as producer:
@@ -109,7 +109,7 @@ def test_answers_in_small_parts_are_put_together(peer: Peer) -> None:
 def test_an_answer_that_comes_twice_is_believed_once(
     peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G.2.2: the second one answers nothing."""
+    """P-G.2.2: the second one answers nothing."""
     peer.on(PRODUCE).duplicate_reply().after(1)
     peer.on(PRODUCE).unasked_frame().after(3)
     with caplog.at_level(logging.ERROR), quick_producer(peer, linger_ms=0) as producer:
@@ -121,7 +121,7 @@ def test_an_answer_that_comes_twice_is_believed_once(
 def test_partitions_in_another_order_or_missing_are_found_or_sent_again(
     peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F.4.1: a batch without an answer counts as lost; the others are done."""
+    """P-F.4.1: a batch without an answer counts as lost; the others are done."""
     with caplog.at_level(logging.ERROR), quick_producer(peer, linger_ms=1_000) as producer:
         producer.warmup("t")
         for rule in (
@@ -138,7 +138,7 @@ def test_partitions_in_another_order_or_missing_are_found_or_sent_again(
 
 
 def test_answers_about_what_nobody_asked_are_passed_over(peer: Peer) -> None:
-    """F.4.1: a partition or topic that was not in the request."""
+    """P-F.4.1: a partition or topic that was not in the request."""
 
     def add(message: dict[str, Any]) -> None:
         topic = message["responses"][0]
@@ -157,7 +157,7 @@ def test_answers_about_what_nobody_asked_are_passed_over(peer: Peer) -> None:
 def test_a_bad_answer_before_the_first_record_is_got_over(
     peer: Peer, api_key: int, what: str
 ) -> None:
-    """G.2.5, G.5.3, H.2.5; issue point 7."""
+    """P-G.2.5, P-G.5.3, P-H.2.5."""
     fault, _ = FAULTS[what]
     rule = fault(peer.on(api_key)).times(2)
     with quick_producer(peer, linger_ms=0) as producer:
@@ -171,7 +171,7 @@ def test_a_bad_answer_before_the_first_record_is_got_over(
 def test_a_garbled_answer_before_the_first_record_is_got_over(
     peer: Peer, api_key: int, at: int
 ) -> None:
-    """J.1.5, H.2.5; issue point 7. A producer id or a list of brokers that is nonsense, and can be
+    """P-J.1.5, P-H.2.5. A producer id or a list of brokers that is nonsense, and can be
     parsed, is believed, as long as it lasts."""
 
     def garble(request: Request) -> bytes:
@@ -192,7 +192,7 @@ def test_a_garbled_answer_before_the_first_record_is_got_over(
 
 @pytest.mark.parametrize("number", [-1, 1 << 20, 2**31 - 1])
 def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, number: int) -> None:
-    """J.1.5: the answer is refused, and the next one is asked for."""
+    """P-J.1.5: the answer is refused, and the next one is asked for."""
 
     def change(message: dict[str, Any]) -> None:
         # The first question may come before the record, and asks about no topic.
@@ -213,7 +213,7 @@ def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, nu
 def test_a_broker_that_answers_nothing_but_nonsense_is_named_when_records_expire(
     peer: Peer,
 ) -> None:
-    """D.8.2, users' need 12."""
+    """P-D.8.2."""
     with quick_producer(
         peer, delivery_timeout_ms=800, request_timeout_ms=700, linger_ms=0
     ) as producer:

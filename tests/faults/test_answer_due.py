@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fastprod.api_versions import PRODUCE
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 THROTTLE_MS = 400
 SLACK_S = 0.01
 
 
 def test_an_answer_to_another_request_costs_the_connection(peer: Peer) -> None:
-    """G.2.2: nothing of it is believed; the records are sent again and are there once."""
+    """P-G.2.2: nothing of it is believed; the records are sent again and are there once."""
     peer.on(PRODUCE).wrong_correlation_id().once()
     with quick_producer(peer) as producer:
         future = producer.send("t", b"v", partition=0)
@@ -21,7 +21,7 @@ def test_an_answer_to_another_request_costs_the_connection(peer: Peer) -> None:
 
 
 def test_a_request_without_an_answer_times_out(peer: Peer) -> None:
-    """G.2.4, F.4.1: its connection is closed, and it is sent again by another."""
+    """P-G.2.4, P-F.4.1: its connection is closed, and it is sent again by another."""
     peer.on(PRODUCE).silence().once()
     with quick_producer(peer, request_timeout_ms=200, delivery_timeout_ms=4_000) as producer:
         assert producer.send("t", b"v", partition=0).result(WAIT_S).offset == 0
@@ -31,7 +31,7 @@ def test_a_request_without_an_answer_times_out(peer: Peer) -> None:
 
 
 def test_a_throttled_broker_is_left_alone_for_so_long(peer: Peer) -> None:
-    """G.8 (KIP-219): what it asks for in an answer is kept from then on."""
+    """P-G.8 (KIP-219): what it asks for in an answer is kept from then on."""
     with quick_producer(peer) as producer:
         producer.warmup("t")
         peer.on(PRODUCE).throttle(THROTTLE_MS).once()

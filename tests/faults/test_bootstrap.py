@@ -1,15 +1,15 @@
-"""All known brokers are gone, and bootstrap_servers lead to others (KIP-899, KIP-1102, H.5)."""
+"""All known brokers are gone, and bootstrap_servers lead to others (KIP-899, KIP-1102, P-H.5)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fastprod.api_versions import API_VERSIONS, METADATA
 from fastprod.errors import DeliveryTimeoutError
 from fastprod.partitioner import RoundRobinPartitioner
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import API_VERSIONS, METADATA
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 REBOOTSTRAP_REQUIRED = 129
 
@@ -22,7 +22,7 @@ def asked_of(peer: Peer, connection_from: int = 1) -> int:
 def test_after_all_known_brokers_are_gone_the_bootstrap_servers_are_asked_again(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.5.2, H.5.5 (KIP-899): the brokers came back at other addresses, but for the one that
+    """P-H.5.2, P-H.5.5 (KIP-899): the brokers came back at other addresses, but for the one that
     bootstrap_servers name. Records that waited meanwhile arrive once and in order."""
     cluster = new_peer_cluster(3, {"t": 3})
     door = cluster.node(1)
@@ -55,7 +55,7 @@ def test_after_all_known_brokers_are_gone_the_bootstrap_servers_are_asked_again(
 def test_with_strategy_none_only_known_brokers_are_asked(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.5.4: the bootstrap address answers, and nobody asks it."""
+    """P-H.5.4: the bootstrap address answers, and nobody asks it."""
     cluster = new_peer_cluster(2, {"t": 1})
     door = cluster.node(2)
     cluster.move_leader("t", 0, 1)
@@ -81,7 +81,7 @@ def test_with_strategy_none_only_known_brokers_are_asked(
 
 
 def test_a_broker_may_send_its_client_back_to_the_bootstrap_servers(new_peer: PeerFactory) -> None:
-    """H.5.3 (KIP-1102): REBOOTSTRAP_REQUIRED in metadata; every connection is closed for it."""
+    """P-H.5.3 (KIP-1102): REBOOTSTRAP_REQUIRED in metadata; every connection is closed for it."""
     old, new = new_peer({"t": 1}), new_peer({"t": 1, "u": 1})
     new.refuse_connections()
     with quick_producer(f"{old.bootstrap_servers},{new.bootstrap_servers}") as producer:
@@ -100,7 +100,7 @@ def test_a_broker_may_send_its_client_back_to_the_bootstrap_servers(new_peer: Pe
 def test_with_strategy_none_a_rebootstrap_that_is_demanded_is_a_failed_answer(
     peer: Peer,
 ) -> None:
-    """H.5.3, H.5.4: the same broker is asked again."""
+    """P-H.5.3, P-H.5.4: the same broker is asked again."""
     with quick_producer(peer, metadata_recovery_strategy="none") as producer:
         producer.warmup("t")
         peer.add_topic("u")
@@ -114,7 +114,7 @@ def test_with_strategy_none_a_rebootstrap_that_is_demanded_is_a_failed_answer(
 def test_metadata_that_does_not_come_for_too_long_starts_everything_anew(
     new_peer: PeerFactory, api_key: int
 ) -> None:
-    """H.5.3 (KIP-1102): the connection stands, and no request has timed out."""
+    """P-H.5.3 (KIP-1102): the connection stands, and no request has timed out."""
     hung, good = new_peer({"t": 1}), new_peer({"t": 1})
     good.refuse_connections()
     rule = hung.on(api_key).silence().always()
@@ -132,7 +132,7 @@ def test_metadata_that_does_not_come_for_too_long_starts_everything_anew(
 
 
 def test_a_partitioner_of_ones_own_sees_what_was_known_while_nobody_answers(peer: Peer) -> None:
-    """C.3, H.5.2: records wait for the brokers whoever chooses their partitions."""
+    """P-C.3, P-H.5.2: records wait for the brokers whoever chooses their partitions."""
     with quick_producer(peer, partitioner_class=RoundRobinPartitioner) as producer:
         found = [producer.send("t", b"x").result(WAIT_S).partition]
         peer.refuse_connections()

@@ -1,4 +1,4 @@
-"""The broker's faults, met by clients over sockets (broker contract G2, D1, C6)."""
+"""The broker's faults, met by clients over sockets (contract B-G2, B-D1, B-C6)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SURVIVED: list[tuple[str, Plan]] = [
 
 @pytest.mark.parametrize("plan", [each for _, each in SURVIVED], ids=[name for name, _ in SURVIVED])
 def test_each_record_is_there_once_and_in_order(broker: Broker, plan: Plan) -> None:
-    """G2 and C6.2: with idempotence, whatever happens to requests and answers."""
+    """B-G2 and B-C6.2: with idempotence, whatever happens to requests and answers."""
     plan(broker.faults)
     with new_producer(broker, request_timeout_ms=500, batch_size=1) as producer:
         sent = [producer.send("t", b"%d" % n, partition=n % 2) for n in range(RECORDS)]
@@ -85,7 +85,9 @@ def test_each_record_is_there_once_and_in_order(broker: Broker, plan: Plan) -> N
 def test_what_was_appended_although_the_reply_was_lost_is_there(
     broker: Broker, is_idempotent: bool, copies: int
 ) -> None:
-    """G2, C6.2: the second attempt is a duplicate, which the broker knows with idempotence only."""
+    """B-G2, B-C6.2: the second attempt is a duplicate, which the broker knows with idempotence
+    only.
+    """
     broker.faults.lose_reply("Produce")
     with new_producer(broker, enable_idempotence=is_idempotent) as producer:
         producer.send("t", b"a", partition=0).result(BOUND_S)
@@ -98,7 +100,9 @@ def test_what_was_appended_although_the_reply_was_lost_is_there(
 def test_what_timed_out_is_appended_before_the_second_attempt_or_after_it(
     broker: Broker, delay_ms: int, is_idempotent: bool, copies: int
 ) -> None:
-    """G2, D1: REQUEST_TIMED_OUT says that the data is appended; C6.2: once with idempotence."""
+    """B-G2, B-D1: REQUEST_TIMED_OUT says that the data is appended; B-C6.2: once with
+    idempotence.
+    """
     broker.faults.time_out_then_append(delay_ms=delay_ms)
     with new_producer(broker, enable_idempotence=is_idempotent) as producer:
         found = producer.send("t", b"a", partition=0).result(BOUND_S)
@@ -122,7 +126,7 @@ def test_what_timed_out_is_appended_before_the_second_attempt_or_after_it(
 def test_a_producer_that_does_not_try_again_is_told(
     broker: Broker, plan: Plan, error: type[Exception]
 ) -> None:
-    """D1.6."""
+    """B-D1.6."""
     plan(broker.faults)
     settings = {"retries": 0, "enable_idempotence": False}
     with new_producer(broker, **settings) as producer, pytest.raises(error):
@@ -130,7 +134,7 @@ def test_a_producer_that_does_not_try_again_is_told(
 
 
 def test_one_partition_of_a_request_fails_and_the_others_do_not(broker: Broker) -> None:
-    """D1.1."""
+    """B-D1.1."""
     broker.faults.fail("Produce", "INVALID_RECORD", n=None, topic="t", partition=1)
     with new_producer(broker, linger_ms=200) as producer:
         sent = [producer.send("t", b"a", partition=partition) for partition in range(3)]
@@ -143,7 +147,7 @@ def test_one_partition_of_a_request_fails_and_the_others_do_not(broker: Broker) 
 
 
 def test_the_faults_of_one_node_spare_the_other() -> None:
-    """G2: per node."""
+    """B-G2: per node."""
     with Broker(brokers=2, topics={"t": 2}) as broker:
         leaders = [broker.leader("t", partition) for partition in (0, 1)]
         assert sorted(leaders) == [0, 1]
@@ -155,7 +159,7 @@ def test_the_faults_of_one_node_spare_the_other() -> None:
 
 
 def test_a_broker_that_stops_reading_takes_nothing_until_it_reads_again(broker: Broker) -> None:
-    """G2, the slow reader: nothing is lost, and nothing is there before."""
+    """B-G2, the slow reader: nothing is lost, and nothing is there before."""
     with new_producer(broker) as producer:
         producer.send("t", b"first", partition=0).result(BOUND_S)
         broker.faults.stop_reading()
@@ -168,7 +172,7 @@ def test_a_broker_that_stops_reading_takes_nothing_until_it_reads_again(broker: 
 
 
 def test_a_broker_that_never_reads_again_is_given_up(broker: Broker) -> None:
-    """G2: the client's own time-outs hold."""
+    """B-G2: the client's own time-outs hold."""
     with new_producer(broker, request_timeout_ms=200, delivery_timeout_ms=500) as producer:
         producer.send("t", b"first", partition=0).result(BOUND_S)
         broker.faults.stop_reading()
@@ -180,7 +184,7 @@ def test_a_broker_that_never_reads_again_is_given_up(broker: Broker) -> None:
 
 
 def test_a_node_that_comes_back_reads_no_more_than_before(broker: Broker) -> None:
-    """G2: stop_reading is about the node, not about its connections."""
+    """B-G2: stop_reading is about the node, not about its connections."""
     broker.faults.stop_reading(node=0)
     broker.nodes[0].down()
     broker.nodes[0].up()
@@ -193,7 +197,7 @@ def test_a_node_that_comes_back_reads_no_more_than_before(broker: Broker) -> Non
 
 
 def test_an_interceptor_decides_in_the_middle_of_the_traffic(broker: Broker) -> None:
-    """G2, F3: the third Produce request is refused, and it was seen decoded."""
+    """B-G2, B-F3: the third Produce request is refused, and it was seen decoded."""
     seen: list[InterceptedRequest] = []
 
     def refuse_third(request: InterceptedRequest) -> str | None:
@@ -213,7 +217,7 @@ def test_an_interceptor_decides_in_the_middle_of_the_traffic(broker: Broker) -> 
 
 
 def test_verbs_may_be_called_while_the_broker_is_busy(broker: Broker) -> None:
-    """G2: by any thread, atomic as far as requests can tell."""
+    """B-G2: by any thread, atomic as far as requests can tell."""
     stop = threading.Event()
 
     def disturb() -> None:
@@ -284,7 +288,7 @@ class Librdkafka:
     ],
 )
 def test_librdkafka_gets_each_record_there_once_and_in_order(broker: Broker, name: str) -> None:
-    """G2 and C6.2, by a client that is not ours.
+    """B-G2 and B-C6.2, by a client that is not ours.
 
     The first record makes the broker know the producer: else it takes any sequence for the first,
     and librdkafka counts a batch that failed before that as delivered. What is appended long after
@@ -301,7 +305,7 @@ def test_librdkafka_gets_each_record_there_once_and_in_order(broker: Broker, nam
 
 
 def test_librdkafka_is_told_of_an_error_that_is_final(broker: Broker) -> None:
-    """D1.6."""
+    """B-D1.6."""
     broker.faults.fail("Produce", "MESSAGE_TOO_LARGE", n=None)
     client = Librdkafka(broker, **{"enable.idempotence": False})
     client.send(1)
@@ -313,7 +317,7 @@ def test_librdkafka_is_told_of_an_error_that_is_final(broker: Broker) -> None:
 
 
 def test_librdkafka_without_idempotence_appends_twice_what_it_was_not_told(broker: Broker) -> None:
-    """G2: the record was appended before its reply was lost."""
+    """B-G2: the record was appended before its reply was lost."""
     broker.faults.lose_reply("Produce")
     client = Librdkafka(broker, **{"enable.idempotence": False})
     client.send(1)

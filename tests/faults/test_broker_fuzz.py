@@ -18,13 +18,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-u
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker_sockets import until
 from fastprod.broker import Broker
-from fastprod.broker.api_table import API_VERSIONS
-from fastprod.broker.kafka_apis import KafkaApis
-from fastprod.broker.request import Request
-from hostile_stage import ask, framed, head
-from scale import scaled, time_limit
+from fastprod.broker.network.request import Request
+from fastprod.broker.server.kafka_apis import KafkaApis
+from fastprod.protocol.api_keys import API_VERSIONS
+from support.broker.hostile_stage import ask, framed, head
+from support.broker.sockets import until
+from support.processes.scale import scaled, time_limit
 
 TIMEOUT_S = 20.0
 HELLO = framed(head(API_VERSIONS, 0))
@@ -145,7 +145,9 @@ class _Errors(logging.Handler):
 def test_damaged_requests_of_real_clients_end_nothing_but_their_connections(
     talk: Callable[[str], None], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D5, A3.15: after each there is an answer for others, and none is an error of the broker."""
+    """B-D5, B-A3.15: after each there is an answer for others, and none is an error of the
+    broker.
+    """
     frames = recorded(talk, monkeypatch)
     assert len(frames) >= 5
     chance = random.Random(f"{talk.__name__} {threads}")
@@ -179,7 +181,7 @@ def _send_damaged(
             if number % 10 == 0:
                 assert ask(good, HELLO)
             assert not errors.records, (bad.hex(), errors.records[0])
-        server = broker.nodes[0].server
+        server = broker._servers[0].server
         assert server is not None
         until(lambda: server.connection_count == 1, "all bad connections gone")
     until(lambda: server.quotas.total_count == 0, "no connection counted")

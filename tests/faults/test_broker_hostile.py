@@ -22,17 +22,18 @@ import pytest
 import zstandard
 
 from fastprod import KafkaProducer
-from fastprod.broker.api_table import API_VERSIONS, APIS
-from fastprod.broker.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from fastprod.broker.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from fastprod.broker.messages.init_producer_id import InitProducerIdRequest
-from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
-from fastprod.broker.messages.produce import (
+from fastprod.broker.api_table import APIS, SERVICES
+from fastprod.protocol.api_keys import API_VERSIONS
+from fastprod.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from fastprod.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from fastprod.protocol.messages.init_producer_id import InitProducerIdRequest
+from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from hostile_stage import (
+from support.broker.hostile_stage import (
     MIB,
     Siege,
     Witness,
@@ -47,8 +48,8 @@ from hostile_stage import (
     produce,
     request,
 )
-from oracle.record_batch import assemble
-from scale import scaled, time_limit
+from support.oracle.record_batch import assemble
+from support.processes.scale import scaled, time_limit
 
 pytestmark = time_limit(1_200.0)
 
@@ -106,7 +107,7 @@ def siege(tmp_path: Path) -> Iterator[Siege]:
 
 
 def test_senders_of_single_bytes_are_served_and_nobody_waits_for_them(siege: Siege) -> None:
-    """A4.2."""
+    """B-A4.2."""
     clients = [siege.connect() for _ in range(50)]
     for at in range(len(HELLO)):
         for client in clients:
@@ -117,7 +118,7 @@ def test_senders_of_single_bytes_are_served_and_nobody_waits_for_them(siege: Sie
 
 
 def test_large_frames_that_stop_in_the_middle_take_no_more_than_the_pool(tmp_path: Path) -> None:
-    """A4.6: queued.max.request.bytes; 40 clients announce 100 MB each and send 40 of them."""
+    """B-A4.6: queued.max.request.bytes; 40 clients announce 100 MB each and send 40 of them."""
     with Siege(tmp_path, witness_bytes=300_000) as siege:
         clients = [siege.connect() for _ in range(40)]
         for client in clients:
@@ -146,7 +147,7 @@ def test_announced_megabytes_take_no_memory(siege: Siege) -> None:
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0, 2**31 - 1, LIMIT_BYTES + 1, 1, 7, 9])
 def test_a_size_that_is_none_ends_its_connection_alone(siege: Siege, size: int) -> None:
-    """A4.1, A3.7."""
+    """B-A4.1, B-A3.7."""
     for _ in range(20):
         client = siege.connect()
         with contextlib.suppress(ConnectionError):
@@ -168,7 +169,7 @@ def test_random_bytes_end_nothing_but_their_connections(siege: Siege) -> None:
 
 
 def test_garbage_behind_each_valid_header_ends_its_connection_or_is_answered(siege: Siege) -> None:
-    """D5: nothing, noise, zeros, 0xff, and the counts that they mean."""
+    """B-D5: nothing, noise, zeros, 0xff, and the counts that they mean."""
     noise = random.Random(2)
     for key, version in api_versions_listed():
         for body in (
@@ -193,7 +194,7 @@ def _valid_requests() -> Iterator[tuple[int, int, bytes]]:
 
 
 def test_a_message_may_be_cut_or_go_on_wherever_it_likes(siege: Siege) -> None:
-    """D5: every prefix of a message, and more bytes than it has."""
+    """B-D5: every prefix of a message, and more bytes than it has."""
     for _, _, valid in _valid_requests():
         content = valid[4:]
         for end in range(len(content)):
@@ -211,7 +212,7 @@ def test_a_message_may_be_cut_or_go_on_wherever_it_likes(siege: Siege) -> None:
 def test_a_message_of_a_million_items_is_refused(siege: Siege, name: str) -> None:
     """Each would become an object, and the frame a hundredfold of itself."""
     api = next(each for each in APIS.values() if each.name == name)
-    version = api.served.last
+    version = SERVICES[api.key].served.last
     before = {"Fetch": bytes(25), "Produce": b"\0" + bytes(6)}.get(name, b"")
     for size, count in ((3 * MIB, 400_000), (60 * MIB, 10_000_000)):
         body = bytearray(before)
@@ -240,7 +241,7 @@ def test_a_request_without_records_is_no_larger_than_8_mib(siege: Siege) -> None
 
 
 def test_each_damage_to_a_batch_has_its_answer(siege: Siege) -> None:
-    """D1: every byte of a batch turned over, and every length."""
+    """B-D1: every byte of a batch turned over, and every length."""
     batch = one_record(b"some value")
     client = siege.connect()
     damaged = [batch[:at] + bytes([batch[at] ^ 0xFF]) + batch[at + 1 :] for at in range(len(batch))]
@@ -272,7 +273,7 @@ def test_a_bomb_is_refused_within_a_bound(tmp_path: Path, codec: str) -> None:
 
 
 def test_a_request_of_many_bombs_keeps_nobody_waiting_and_can_be_given_up(tmp_path: Path) -> None:
-    """A2.9: nor does the end of the broker wait for it."""
+    """B-A2.9: nor does the end of the broker wait for it."""
     data = [PartitionProduceData(index=0, records=memoryview(bomb("gzip")))] * 300
     topics = [TopicProduceData(name="good", partition_data=data)]
     frame = request("Produce", 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics))
@@ -288,7 +289,7 @@ def test_a_request_of_many_bombs_keeps_nobody_waiting_and_can_be_given_up(tmp_pa
 
 
 def test_a_million_small_requests_on_one_connection(siege: Siege) -> None:
-    """A3.10: one after the other, and others in between."""
+    """B-A3.10: one after the other, and others in between."""
     count = scaled(1_000_000, at_least=100_000)
     client = siege.connect()
     client.setblocking(False)
@@ -327,7 +328,7 @@ def test_a_million_small_requests_on_many_connections(siege: Siege) -> None:
 
 
 def test_clients_that_never_read_keep_nothing_but_one_answer(tmp_path: Path) -> None:
-    """A3.10, A4.3: the answer is slices of the log; the next request stays in the kernel."""
+    """B-A3.10, B-A4.3: the answer is slices of the log; the next request stays in the kernel."""
     with Siege(tmp_path) as siege:
         filler = siege.connect()
         for _ in range(40):
@@ -369,7 +370,7 @@ def test_answers_from_files_that_nobody_reads_have_a_bound(tmp_path: Path) -> No
 
 
 def test_a_half_closed_client_still_gets_its_answers(siege: Siege) -> None:
-    """A4.5: every whole request is answered, the half one is not."""
+    """B-A4.5: every whole request is answered, the half one is not."""
     client = siege.connect()
     client.sendall(HELLO * 50 + HELLO[:9])
     assert read_to_the_end(client) == 50 * (len(ask_once(siege)) + 4)
@@ -389,7 +390,7 @@ def test_connections_come_and_go_in_a_storm(siege: Siege) -> None:
 
 
 def test_without_descriptors_the_broker_waits_and_then_goes_on(tmp_path: Path) -> None:
-    """A2.7: accept fails with EMFILE; who is in is served, and nothing spins."""
+    """B-A2.7: accept fails with EMFILE; who is in is served, and nothing spins."""
     with Siege(tmp_path, descriptor_limit=64) as siege:
         inside = siege.connect()
         assert ask(inside, HELLO)
@@ -408,7 +409,7 @@ def test_without_descriptors_the_broker_waits_and_then_goes_on(tmp_path: Path) -
 
 
 def test_a_topic_that_was_asked_into_being_takes_little(tmp_path: Path) -> None:
-    """D4.1: Kafka knows no bound, we know `max_partitions`; an idle partition is below 4 KiB."""
+    """B-D4.1: Kafka knows no bound, we know `max_partitions`; an idle partition is below 4 KiB."""
     count, block = scaled(20_000, at_least=2_000), 500
     with Siege(tmp_path) as siege:
         client = siege.connect()
@@ -452,7 +453,7 @@ def test_names_of_32_kb_are_refused_and_not_remembered(siege: Siege) -> None:
 
 
 def test_a_flood_without_acknowledgements_harms_nobody(siege: Siege) -> None:
-    """A6.3: no answer; on an error the connection ends."""
+    """B-A6.3: no answer; on an error the connection ends."""
     good, bad = produce(one_record(), acks=0), produce(b"damaged", acks=0)
     clients = [siege.connect() for _ in range(10)]
     for number in range(scaled(4_000)):
@@ -468,7 +469,7 @@ def test_a_flood_without_acknowledgements_harms_nobody(siege: Siege) -> None:
 
 
 def test_fetches_that_wait_for_weeks_are_forgotten_with_their_connections(siege: Siege) -> None:
-    """D2.3, A3.13: parked by many, and then closed or reset."""
+    """B-D2.3, B-A3.13: parked by many, and then closed or reset."""
     for offset in range(3):
         clients = [siege.connect() for _ in range(scaled(4_000))]
         for client in clients:
@@ -485,7 +486,7 @@ def test_fetches_that_wait_for_weeks_are_forgotten_with_their_connections(siege:
 
 
 def test_producer_ids_for_everybody_take_nothing(siege: Siege) -> None:
-    """E4: an id is a number; a partition remembers those that wrote to it."""
+    """B-E4: an id is a number; a partition remembers those that wrote to it."""
     frame = request("InitProducerId", 4, InitProducerIdRequest(transaction_timeout_ms=1000))
     client = siege.connect()
     size = len(ask(client, frame)) + 4

@@ -1,4 +1,4 @@
-"""The broker's log survives kill -9 at any moment (broker C6.7, C8.3)."""
+"""The broker's log survives kill -9 at any moment (contract B-C6.7, B-C8.3)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from checkout import ROOT
 from fastprod.broker.log.log import Log
-from log_appender import SEGMENT_BYTES, Acknowledged, open_log
-from oracle import record_batch as oracle
+from support.broker.log_appender import SEGMENT_BYTES, Acknowledged, open_log
+from support.oracle import record_batch as oracle
 
-TESTS = Path(__file__).parent.parent
 SEED = 20_240_611
 
 
@@ -35,13 +35,13 @@ class Killed:
         with subprocess.Popen(
             [
                 sys.executable,
-                str(TESTS / "log_appender.py"),
+                str(ROOT / "tests/support/broker/log_appender.py"),
                 str(self.directory),
                 str(seed),
                 self.sync,
             ],
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
         ) as child:
             assert child.stdout is not None
             lines.extend(child.stdout.readline() for _ in range(chosen.randrange(1, 150)))
@@ -111,13 +111,13 @@ def kill_often(directory: Path, times: int, sync: str, seed: int) -> None:
 
 @pytest.mark.parametrize("sync", ["never", "batch"])
 def test_after_a_kill_every_acknowledged_record_is_there(tmp_path: Path, sync: str) -> None:
-    """C8.3: ten kills each; the tail is clean, and repeated batches are known."""
+    """B-C8.3: ten kills each; the tail is clean, and repeated batches are known."""
     kill_often(tmp_path, 10, sync, SEED)
 
 
 @pytest.mark.long
 def test_after_a_hundred_kills_every_acknowledged_record_is_there(tmp_path: Path) -> None:
-    """C8.3."""
+    """B-C8.3."""
     kill_often(tmp_path, 100, "never", SEED + 1000)
 
 

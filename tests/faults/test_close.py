@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from black_hole import black_hole, frozen
 from fastprod import KafkaProducer, RecordFuture
-from fastprod._core.bulk import BulkFuture
+from fastprod._core.producer.bulk_future import BulkFuture
+from fastprod._core.testing.engine_doors import incomplete_for_test
 from fastprod.errors import (
     BulkError,
     FlushTimeoutError,
@@ -21,8 +21,9 @@ from fastprod.errors import (
     ProducerClosedError,
     UndeliveredError,
 )
-from leak_guard import Census
 from mock_cluster import MockCluster
+from support.broker.black_hole import black_hole, frozen
+from support.processes.leak_guard import Census
 
 BOUND_S = 20.0
 
@@ -70,7 +71,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_everything_queued_is_delivered_and_a_second_close_does_nothing(
     mock_cluster: MockCluster,
 ) -> None:
-    """A.9.2, A.9.3, F.1.1: queued and in flight, whatever the linger."""
+    """P-A.9.2, P-A.9.3, P-F.1.1: queued and in flight, whatever the linger."""
     producer = new_producer(mock_cluster, linger_ms=60_000)
     futures = [producer.send("t", b"x") for _ in range(1000)]
     bulk = producer.send_many("t", [b"x"] * 1000)
@@ -84,7 +85,7 @@ def test_everything_queued_is_delivered_and_a_second_close_does_nothing(
 
 
 def test_a_timeout_of_for_ever_is_one(mock_cluster: MockCluster) -> None:
-    """A.9.1: Java's Long.MAX_VALUE ms; the delivery thread is waited for, too."""
+    """P-A.9.1: Java's Long.MAX_VALUE ms; the delivery thread is waited for, too."""
     producer = new_producer(mock_cluster)
     told: list[object] = []
     producer.send("t", b"x", on_delivery=lambda metadata, error: told.append(error))
@@ -93,7 +94,7 @@ def test_a_timeout_of_for_ever_is_one(mock_cluster: MockCluster) -> None:
 
 
 def test_nothing_can_be_sent_after_close(mock_cluster: MockCluster) -> None:
-    """A.9.8"""
+    """P-A.9.8"""
     producer = new_producer(mock_cluster)
     producer.close()
     uses: list[Callable[[], object]] = [
@@ -110,7 +111,7 @@ def test_nothing_can_be_sent_after_close(mock_cluster: MockCluster) -> None:
 
 
 def test_a_negative_timeout_is_refused_and_closes_nothing(mock_cluster: MockCluster) -> None:
-    """A.9.1"""
+    """P-A.9.1"""
     with new_producer(mock_cluster) as producer:
         with pytest.raises(ValueError, match="-1"):
             producer.close(-1)
@@ -121,7 +122,7 @@ def test_a_negative_timeout_is_refused_and_closes_nothing(mock_cluster: MockClus
 def test_what_a_dead_broker_leaves_behind_is_counted_exactly(
     mock_cluster: MockCluster, timeout: int
 ) -> None:
-    """A.9.4, F.1.1; users' need 8. Some of the records are queued, some under way."""
+    """P-A.9.4, P-F.1.1. Some of the records are queued, some under way."""
     producer = new_producer(mock_cluster, batch_size=16_384)
     producer.send("t", b"delivered").result(BOUND_S)
     with frozen(mock_cluster.pid):
@@ -152,7 +153,7 @@ def test_a_broker_that_was_never_reached() -> None:
 
 
 def test_who_waits_for_metadata_is_released() -> None:
-    """A.9.9"""
+    """P-A.9.9"""
     with black_hole() as nowhere:
         producer = KafkaProducer(bootstrap_servers=nowhere)
         with expected_in_threads(4, lambda: producer.send("t", b"x"), ProducerClosedError):
@@ -160,7 +161,7 @@ def test_who_waits_for_metadata_is_released() -> None:
 
 
 def test_who_waits_for_memory_is_released(mock_cluster: MockCluster) -> None:
-    """A.9.3; what had been queued is counted, what waited is not."""
+    """P-A.9.3; what had been queued is counted, what waited is not."""
     producer = new_producer(mock_cluster, buffer_memory=500_000, batch_size=16_384)
 
     def fill() -> None:
@@ -176,7 +177,7 @@ def test_who_waits_for_memory_is_released(mock_cluster: MockCluster) -> None:
         expected_in_threads(2, fill_in_bulk, ProducerClosedError),
     ):
         wait_until(lambda: producer._engine.counters()["waiting_threads"] == 4)
-        queued = producer._engine.incomplete_records
+        queued = incomplete_for_test(producer._engine)[1]
         with pytest.raises(UndeliveredError) as found:
             producer.close(0)
         assert found.value.undelivered_count == queued
@@ -200,7 +201,7 @@ def test_who_waits_for_a_result_or_flushes_is_released(mock_cluster: MockCluster
 
 
 def test_close_in_a_callback_throws_away_what_is_left(mock_cluster: MockCluster) -> None:
-    """A.9.5: it counts as close(0), and the callbacks that are left still run."""
+    """P-A.9.5: it counts as close(0), and the callbacks that are left still run."""
     producer = new_producer(mock_cluster, linger_ms=60_000)
     raised: list[BaseException] = []
     left: list[object] = []
@@ -227,7 +228,7 @@ def test_close_in_a_callback_throws_away_what_is_left(mock_cluster: MockCluster)
 def test_flush_in_a_callback_raises_instead_of_waiting_for_itself(
     mock_cluster: MockCluster,
 ) -> None:
-    """A.7.4 (KIP-1118)"""
+    """P-A.7.4 (KIP-1118)"""
     raised: list[BaseException] = []
 
     def flush(metadata: object, error: object) -> None:
@@ -244,11 +245,11 @@ def test_flush_in_a_callback_raises_instead_of_waiting_for_itself(
 
 
 def test_a_flush_that_ends_before_the_callbacks_says_so(mock_cluster: MockCluster) -> None:
-    """A.7.6: after a flush that returns, everything is done; this one must not return."""
+    """P-A.7.6: after a flush that returns, everything is done; this one must not return."""
     may_end = threading.Event()
     with new_producer(mock_cluster) as producer:
         future = producer.send("t", b"x", on_delivery=lambda metadata, error: may_end.wait(BOUND_S))
-        wait_until(lambda: producer._engine.incomplete_records == 0)
+        wait_until(lambda: incomplete_for_test(producer._engine)[1] == 0)
         with pytest.raises(FlushTimeoutError, match="callbacks") as found:
             producer.flush(0.05)
         assert found.value.undelivered_count == 0
@@ -270,7 +271,7 @@ def test_every_record_that_was_taken_is_accounted_for_when_others_send_during_cl
             while not taken:
                 time.sleep(0.001)
             producer.close()
-        assert producer._engine.incomplete_batches == 0
+        assert incomplete_for_test(producer._engine)[0] == 0
         assert all(future.done() for future in taken)
 
 
@@ -284,7 +285,7 @@ def send_until_closed(producer: KafkaProducer, taken: list[BulkFuture | RecordFu
 def test_threads_and_descriptors_are_gone_although_the_producer_is_kept(
     mock_cluster: MockCluster,
 ) -> None:
-    """G.1.2."""
+    """P-G.1.2."""
     before = Census()
     kept = []
     for number in range(5):

@@ -15,11 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from arrow_capsules import Exporter, StreamExporter, batch, binary
-from black_hole import black_hole
-from child_python import run_python
 from fastprod import KafkaProducer
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -28,9 +24,13 @@ from fastprod.errors import (
     RecordTooLargeError,
     UndeliveredError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.broker.black_hole import black_hole
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
+from support.processes.child_python import run_python
+from support.records.arrow_capsules import Exporter, StreamExporter, batch, binary
 
 INVALID_RECORD = 87
 VALUES = pa.array([b"%06d" % i for i in range(3_000)])
@@ -366,8 +366,8 @@ def test_neither_numpy_nor_pyarrow_is_imported_or_needed() -> None:
 
         sys.meta_path.insert(0, Absent())
         import fastprod
-        from fastprod._core.column_arguments import rows_for_test
-        from arrow_capsules import Exporter, binary
+        from fastprod._core.testing.column_doors import rows_for_test
+        from support.records.arrow_capsules import Exporter, binary
         rows, _ = rows_for_test(topic="t", values=Exporter(binary(b"a")), keys=[b"k"])
         print(json.dumps({"rows": repr(rows), "there": "numpy" in sys.modules}))
         """

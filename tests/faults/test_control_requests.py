@@ -1,4 +1,4 @@
-"""Requests of the control thread beside Produce, and connections that end (contract G.2, G.3)."""
+"""Requests of the control thread beside Produce, and connections that end (P-G.2, P-G.3)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import itertools
 import threading
 import time
 
-from fastprod.api_versions import API_VERSIONS, METADATA, PRODUCE
-from fastprod.client.events import EventKind
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
-from sender_steps import Steps
+from fastprod._core.engine.control_queue import EventKind
+from fastprod.protocol.api_keys import API_VERSIONS, METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.engine.sender_steps import Steps
+from support.peer.scripted_peer import Peer
 
 SLACK_S = 0.01
 
 
 def test_lost_requests_come_back_in_the_order_of_their_sending(peer: Peer) -> None:
-    """G.2.5, L 170 testDisconnectWithMultipleInFlights: without sequences that would tell it."""
+    """P-G.2.5, P-L.170 testDisconnectWithMultipleInFlights: without sequences that would tell
+    it.
+    """
     with quick_producer(peer, enable_idempotence=False, linger_ms=0) as producer:
         producer.warmup("t")
         peer.on(PRODUCE).silence().times(4)
@@ -30,7 +32,9 @@ def test_lost_requests_come_back_in_the_order_of_their_sending(peer: Peer) -> No
 
 
 def test_a_broker_that_hangs_up_on_api_versions_is_tried_ever_more_slowly(peer: Peer) -> None:
-    """G.2.5, L 170 testServerDisconnectAfterInternalApiVersionRequest: nobody else hears of it."""
+    """P-G.2.5, P-L.170 testServerDisconnectAfterInternalApiVersionRequest: nobody else hears of
+    it.
+    """
     peer.on(API_VERSIONS).close().times(4)
     with quick_producer(peer, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000) as producer:
         assert producer.send("t", b"v", partition=0).result(WAIT_S).offset == 0
@@ -41,18 +45,18 @@ def test_a_broker_that_hangs_up_on_api_versions_is_tried_ever_more_slowly(peer: 
 
 
 def test_a_frame_for_a_node_without_a_connection_is_answered_as_lost() -> None:
-    """G.2.6: where Java raises; who asked is told at once, by its own token."""
+    """P-G.2.6: where Java raises; who asked is told at once, by its own token."""
     sender = Steps()
     sender.engine.send_frame(3, 77, bytes(20))
     sender.door.obey()
-    (event,) = sender.events(EventKind.RESPONSE)
+    (event,) = sender.events(EventKind.ON_RESPONSE)
     _, slot, token, *_, data = event
     assert (slot, token, data) == (3, 77, None)
 
 
 def test_metadata_passes_requests_that_wait_for_their_answers(peer: Peer) -> None:
-    """G.2.8, L 89 testInitProducerIdRequestWithMaxInFlightOne: the one place in flight is taken,
-    and a new topic is asked for all the same."""
+    """P-G.2.8, P-L.89 testInitProducerIdRequestWithMaxInFlightOne: the one place in flight is
+    taken, and a new topic is asked for all the same."""
     peer.add_topic("u")
     with quick_producer(peer, max_in_flight_requests_per_connection=1) as producer:
         producer.warmup("t")
@@ -72,7 +76,7 @@ def test_metadata_passes_requests_that_wait_for_their_answers(peer: Peer) -> Non
 
 
 def test_after_an_idle_close_the_backoff_is_kept(peer: Peer) -> None:
-    """G.3.1, G.3.2: the first attempt comes after the base, and loses nothing."""
+    """P-G.3.1, P-G.3.2: the first attempt comes after the base, and loses nothing."""
     idle_ms, backoff_ms = 100, 400
     with quick_producer(
         peer,

@@ -1,14 +1,14 @@
-"""A broker that answers a request before it has read all of it (contract G.2.1, G.2.2, D.8.4)."""
+"""A broker that answers a request before it has read all of it (P-G.2.1, P-G.2.2, P-D.8.4)."""
 
 from __future__ import annotations
 
 import random
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import PRODUCE
-from fastprod.protocol import encode_response, request_header
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
+from fastprod.protocol.api_keys import PRODUCE
+from support.oracle.kio_codec import encode_response, request_header
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 20.0
 SMALL_BYTES = 4_096

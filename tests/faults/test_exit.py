@@ -13,12 +13,12 @@ import time
 
 import pytest
 
-from black_hole import black_hole, frozen
-from child_python import Finished, finish, run_python, start_python
-from fastprod.api_versions import PRODUCE
+from fastprod.protocol.api_keys import PRODUCE
 from mock_cluster import MockCluster
-from peer.scripted_peer import Peer
-from readers import read_with_confluent
+from support.broker.black_hole import black_hole, frozen
+from support.peer.scripted_peer import Peer
+from support.processes.child_python import Finished, finish, run_python, start_python
+from support.records.readers import read_with_confluent
 
 PRELUDE = """
 import os, sys, threading, time
@@ -132,7 +132,7 @@ def test_an_exit_in_a_thread_ends_that_thread_only(mock_cluster: MockCluster) ->
 
 
 def test_an_exit_in_a_callback_ends_nothing(mock_cluster: MockCluster) -> None:
-    """A.3.15: what a callback raises is logged, and the others still run."""
+    """P-A.3.15: what a callback raises is logged, and the others still run."""
     finished = run(
         mock_cluster.bootstrap_servers,
         """

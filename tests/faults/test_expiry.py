@@ -1,6 +1,6 @@
-"""Batches that run out of time while their request is under way (contract D.8).
+"""Batches that run out of time while their request is under way (contract P-D.8).
 
-Numbers 53, 116 and 119 of contract list L, through the public API.
+P-L.53, P-L.116 and P-L.119, through the public API.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import random
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import INIT_PRODUCER_ID, PRODUCE
 from fastprod.errors import BufferExhaustedError, DeliveryTimeoutError, UndeliveredError
-from peer.connection import Connection
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
+from support.peer.connection import Connection
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 20.0
 # The request is sent so much later than its records were: that long it outlives them.
@@ -73,8 +73,8 @@ def blocked_producer(peer: Peer, compression_type: str) -> KafkaProducer:
 def test_a_frame_half_written_keeps_its_bytes_although_its_records_are_given_up(
     new_peer: PeerFactory, compression_type: str
 ) -> None:
-    """D.8.4, D.8.5 (CVE-2026-35554): others use all memory meanwhile; on the wire are the old bytes
-    under the old topic; the memory comes back once."""
+    """P-D.8.4, P-D.8.5 (CVE-2026-35554): others use all memory meanwhile; on the wire are the old
+    bytes under the old topic; the memory comes back once."""
     peer = new_peer({"old": 1, "new": 1}, receive_buffer_bytes=SMALL_BYTES)
     peer.on(INIT_PRODUCER_ID).delay(HEAD_START_S)
     peer.on(PRODUCE).stop_reading(MARK_BYTES)
@@ -108,7 +108,7 @@ def test_a_frame_half_written_keeps_its_bytes_although_its_records_are_given_up(
 def test_a_frame_half_written_is_cut_off_when_the_producer_is_closed(
     new_peer: PeerFactory,
 ) -> None:
-    """D.8.4, D.10.1: nothing of other records follows its first bytes."""
+    """P-D.8.4, P-D.10.1: nothing of other records follows its first bytes."""
     peer = new_peer({"old": 1, "new": 1}, receive_buffer_bytes=SMALL_BYTES)
     peer.on(INIT_PRODUCER_ID).delay(HEAD_START_S)
     peer.on(PRODUCE).stop_reading(MARK_BYTES)
@@ -128,8 +128,8 @@ def test_a_frame_half_written_is_cut_off_when_the_producer_is_closed(
 
 
 def test_records_expire_in_flight_and_a_late_answer_changes_nothing(peer: Peer) -> None:
-    """L 116 testInflightBatchesExpireOnDeliveryTimeout, L 119, D.8.1, D.8.3: the next record of the
-    partition goes when it is known that this one arrived, with the next sequence."""
+    """P-L.116 testInflightBatchesExpireOnDeliveryTimeout, P-L.119, P-D.8.1, P-D.8.3: the next
+    record of the partition goes when it is known that this one arrived, with the next sequence."""
     peer.on(INIT_PRODUCER_ID).delay(HEAD_START_S)
     peer.on(PRODUCE).hold()
     calls = []
@@ -157,7 +157,9 @@ def test_records_expire_in_flight_and_a_late_answer_changes_nothing(peer: Peer) 
 
 
 def test_records_that_never_left_expire_without_a_trace(peer: Peer) -> None:
-    """L 53 testExpiredBatchSingle, L 100, D.8.1: no producer id came; the next ones are clean."""
+    """P-L.53 testExpiredBatchSingle, P-L.100, P-D.8.1: no producer id came; the next ones are
+    clean.
+    """
     peer.on(INIT_PRODUCER_ID).delay(2 * HEAD_START_S)
     with KafkaProducer(
         bootstrap_servers=peer.bootstrap_servers,

@@ -9,16 +9,17 @@ import textwrap
 from collections import Counter
 from typing import Any
 
-from child_python import run_python
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
 from mock_cluster import MockCluster
-from readers import read_with_confluent
+from support.processes.child_python import run_python
+from support.records.readers import read_with_confluent
 
 PRELUDE = """
 import json, os, signal, sys, threading, time
-import forking
+from support.processes import forking
 from fastprod import KafkaProducer
+from fastprod._core.testing.engine_doors import incomplete_for_test
 from fastprod.errors import ForkedFutureError, KafkaError, ProducerClosedError
 
 bootstrap, topic = sys.argv[1:3]
@@ -54,7 +55,7 @@ def expected(**counts: int) -> list[bytes]:
 def test_parent_and_child_send_on_the_same_object_and_every_record_arrives_once(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """Users' need 4: 1000 before the fork, 1000 in the child, 1000 in the parent: 3000."""
+    """1000 before the fork, 1000 in the child, 1000 in the parent: 3000."""
     name = topic(kafka, 3)
     told = run(
         kafka,
@@ -132,10 +133,10 @@ def test_what_was_buffered_at_the_fork_is_the_parents_alone(mock_cluster: MockCl
         producer = new_producer(linger_ms=60_000)
         producer.partitions_for(topic)
         futures = send(producer, b"parent", 100)
-        assert producer._engine.incomplete_records == 100
+        assert incomplete_for_test(producer._engine)[1] == 100
 
         def child():
-            assert producer._engine.incomplete_records == 0
+            assert producer._engine.flush(0) is None
             producer.flush(5)
             mine = send(producer, b"child", 5)
             producer.flush(20)
@@ -426,7 +427,7 @@ def test_a_producer_that_is_being_closed_or_is_closed_stays_closed_in_the_child(
         mock_cluster,
         "t",
         """
-        from black_hole import frozen
+        from support.broker.black_hole import frozen
 
         def child():
             kept = forking.sockets()
@@ -461,9 +462,9 @@ def test_a_signal_handler_that_forks_while_its_thread_waits(mock_cluster: MockCl
         mock_cluster,
         "t",
         """
-        from black_hole import frozen
+        from support.broker.black_hole import frozen
 
-        from black_hole import stands_still
+        from support.broker.black_hole import stands_still
 
         def wait_in(wait):
             \"\"\"What became of a wait in child and parent, forked in the middle of it.\"\"\"

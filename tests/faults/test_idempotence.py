@@ -1,7 +1,7 @@
-"""Exactly once and in order, with a broker that checks sequences (contract F.5).
+"""Exactly once and in order, with a broker that checks sequences (contract P-F.5).
 
-Numbers 92 to 95, 98, 105, 107, 110, 111 and 114 of contract list L (SenderTest), through the public
-API; what needs an exact order of answers is in tests/unit/_core/test_sender_epochs.py.
+P-L.92-95, P-L.98, P-L.105, P-L.107, P-L.110, P-L.111 and P-L.114 (SenderTest), through the public
+API; what needs an exact order of answers is in tests/unit/_core/engine/test_sender_epochs.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import random
 import pytest
 
 from fastprod import KafkaProducer, RecordFuture
-from fastprod.api_versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.errors import InvalidRecordError, KafkaError, UndeliveredError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 30.0
 CORRUPT_MESSAGE = 2
@@ -57,7 +57,7 @@ def numbers(peer: Peer, partition: int = 0) -> list[int]:
 def test_records_are_there_once_and_in_order_whatever_goes_wrong(
     new_peer: PeerFactory, most_in_flight: int
 ) -> None:
-    """F.5.3 to F.5.10: errors before and after the append, answers and connections lost."""
+    """P-F.5.3 to P-F.5.10: errors before and after the append, answers and connections lost."""
     peer = new_peer({"t": 3})
     source = random.Random(most_in_flight)
     for _ in range(60):
@@ -92,7 +92,7 @@ def test_records_are_there_once_and_in_order_whatever_goes_wrong(
 
 
 def test_the_first_batch_goes_alone_and_later_ones_together(peer: Peer) -> None:
-    """L 92 testIdempotenceWithMultipleInflights: sequences 0, then 1 to 5 before any answer."""
+    """P-L.92 testIdempotenceWithMultipleInflights: sequences 0, then 1 to 5 before any answer."""
     peer.on(PRODUCE).hold().always()
     with new_producer(peer, batch_size=1) as producer:
         futures = [producer.send("t", b"%d" % number, partition=0) for number in range(9)]
@@ -107,8 +107,8 @@ def test_the_first_batch_goes_alone_and_later_ones_together(peer: Peer) -> None:
 
 
 def test_after_one_of_several_fails_all_are_resent_in_order(peer: Peer) -> None:
-    """L 93 testIdempotenceWithMultipleInflightsRetriedInOrder, L 98: those behind it were out of
-    sequence; no epoch is needed for that."""
+    """P-L.93 testIdempotenceWithMultipleInflightsRetriedInOrder, P-L.98: those behind it were out
+    of sequence; no epoch is needed for that."""
     with new_producer(peer, batch_size=1) as producer:
         producer.send("t", b"0", partition=0).result(BOUND_S)
         peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS)
@@ -119,8 +119,8 @@ def test_after_one_of_several_fails_all_are_resent_in_order(peer: Peer) -> None:
 
 
 def test_a_record_refused_for_good_leaves_no_gap_for_the_others(peer: Peer) -> None:
-    """L 94 testIdempotenceWithMultipleInflightsWhereFirstFailsFatallyAndSequenceOfFutureBatches
-    IsAdjusted, F.5.8: the next ones start epoch 1 at 0."""
+    """P-L.94 testIdempotenceWithMultipleInflightsWhereFirstFailsFatallyAndSequenceOfFutureBatches
+    IsAdjusted, P-F.5.8: the next ones start epoch 1 at 0."""
     with new_producer(peer, batch_size=1) as producer:
         producer.send("t", b"0", partition=0).result(BOUND_S)
         peer.on(PRODUCE).error(INVALID_RECORD)
@@ -132,8 +132,8 @@ def test_a_record_refused_for_good_leaves_no_gap_for_the_others(peer: Peer) -> N
 
 
 def test_the_first_record_refused_for_good_does_the_others_no_harm(peer: Peer) -> None:
-    """F.5.8, F.5.3: nor does one that the broker answers too late for; a broker that knows nothing
-    of the producer takes any first sequence, and then has the second twice."""
+    """P-F.5.8, P-F.5.3: nor does one that the broker answers too late for; a broker that knows
+    nothing of the producer takes any first sequence, and then has the second twice."""
     peer.on(PRODUCE).error(INVALID_RECORD)
     peer.on(PRODUCE).close_after_append()
     with new_producer(peer, batch_size=1) as producer:
@@ -146,8 +146,8 @@ def test_the_first_record_refused_for_good_does_the_others_no_harm(peer: Peer) -
 def test_a_record_written_in_spite_of_its_error_is_not_doubled_by_a_bad_one_behind_it(
     peer: Peer,
 ) -> None:
-    """F.5.8, F.5.9: "request timed out" after the append, and an invalid record in the next request
-    while both are under way."""
+    """P-F.5.8, P-F.5.9: "request timed out" after the append, and an invalid record in the next
+    request while both are under way."""
     with new_producer(peer, batch_size=1) as producer:
         producer.send("t", b"0", partition=0).result(BOUND_S)
         peer.on(PRODUCE).error(REQUEST_TIMED_OUT, append=True).hold()
@@ -163,8 +163,8 @@ def test_a_record_written_in_spite_of_its_error_is_not_doubled_by_a_bad_one_behi
 
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])
 def test_a_broker_that_lost_the_sequences_gets_a_new_epoch(peer: Peer, code: int) -> None:
-    """L 95 testEpochBumpOnOutOfOrderSequenceForNextBatch, L 110, L 111, L 114: bump and retry;
-    nobody hears of it."""
+    """P-L.95 testEpochBumpOnOutOfOrderSequenceForNextBatch, P-L.110, P-L.111, P-L.114: bump and
+    retry; nobody hears of it."""
     with new_producer(peer) as producer:
         for number in range(3):
             producer.send("t", b"%d" % number, partition=0).result(BOUND_S)
@@ -178,7 +178,7 @@ def test_a_broker_that_lost_the_sequences_gets_a_new_epoch(peer: Peer, code: int
 
 
 def test_a_duplicate_is_delivered_without_an_offset(peer: Peer) -> None:
-    """L 107 testCorrectHandlingOfDuplicateSequenceError."""
+    """P-L.107 testCorrectHandlingOfDuplicateSequenceError."""
     with new_producer(peer) as producer:
         peer.on(PRODUCE).error(DUPLICATE_SEQUENCE, append=True)
         assert producer.send("t", b"0", partition=0).result(BOUND_S).offset == -1
@@ -188,7 +188,7 @@ def test_a_duplicate_is_delivered_without_an_offset(peer: Peer) -> None:
 def test_leaders_move_and_hang_and_nothing_is_lost_or_doubled(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """F.5.3: batches hang at the old leader, which has them; the new one gets no more later ones
+    """P-F.5.3: batches hang at the old leader, which has them; the new one gets no more later ones
     than it can remember."""
     cluster = new_peer_cluster(2, {"t": 2})
     with KafkaProducer(
@@ -215,12 +215,12 @@ def test_leaders_move_and_hang_and_nothing_is_lost_or_doubled(
     assert cluster.values("t", 0) == [b"%d" % number for number in range(30)]
 
 
-# The last epoch (F.5.9).
+# The last epoch (P-F.5.9).
 
 
 def test_after_the_last_epoch_the_rest_goes_under_a_new_producer_id(peer: Peer) -> None:
-    """L 105 testResetOfProducerStateShouldAllowQueuedBatchesToDrain, testCloseWithProducerIdReset:
-    close delivers it."""
+    """P-L.105 testResetOfProducerStateShouldAllowQueuedBatchesToDrain,
+    testCloseWithProducerIdReset: close delivers it."""
     peer.on(INIT_PRODUCER_ID).answer(producer_epoch=LAST_EPOCH)
     producer = new_producer(peer, batch_size=1)
     producer.send("t", b"0", partition=0).result(BOUND_S)
@@ -239,7 +239,7 @@ def test_after_the_last_epoch_the_rest_goes_under_a_new_producer_id(peer: Peer) 
 
 
 def test_without_a_new_producer_id_a_forced_close_throws_the_rest_away(peer: Peer) -> None:
-    """L 105 testForceCloseWithProducerIdReset, A.9.4."""
+    """P-L.105 testForceCloseWithProducerIdReset, P-A.9.4."""
     peer.on(INIT_PRODUCER_ID).answer(producer_epoch=LAST_EPOCH)
     producer = new_producer(peer, batch_size=1)
     producer.send("t", b"0", partition=0).result(BOUND_S)
@@ -257,7 +257,7 @@ def test_without_a_new_producer_id_a_forced_close_throws_the_rest_away(peer: Pee
 
 
 def test_close_ends_although_no_new_producer_id_ever_comes(peer: Peer) -> None:
-    """L 105, A.9.3: as soon as the last record is out of time there is nothing to wait for."""
+    """P-L.105, P-A.9.3: as soon as the last record is out of time there is nothing to wait for."""
     peer.on(INIT_PRODUCER_ID).answer(producer_epoch=LAST_EPOCH)
     producer = new_producer(peer, batch_size=1, delivery_timeout_ms=3_000, request_timeout_ms=3_000)
     producer.send("t", b"0", partition=0).result(BOUND_S)

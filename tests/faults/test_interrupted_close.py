@@ -1,4 +1,4 @@
-"""Ctrl-C between any two steps of a close: a second one ends everything (A.9.7)."""
+"""Ctrl-C between any two steps of a close: a second one ends everything (P-A.9.7)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import Any
 
 import pytest
 
+import fastprod.client.delivery_thread
 import fastprod.deadline
 import fastprod.producer
+import fastprod.producer_plugins
 from fastprod import KafkaProducer
 
 NOWHERE = "127.0.0.1:1"
 MOST_STEPS = 400
-FILES = (fastprod.producer.__file__, fastprod.deadline.__file__)
+FILES = (
+    fastprod.producer.__file__,
+    fastprod.producer_plugins.__file__,
+    fastprod.client.delivery_thread.__file__,
+    fastprod.deadline.__file__,
+)
 
 
 class Interrupts:
@@ -86,7 +93,7 @@ def each_step(act: Callable[[], object]) -> Iterator[int]:
 
 @pytest.mark.parametrize("timeout", [0, 0.05])
 def test_a_second_close_ends_what_an_interrupted_one_left(timeout: float | None) -> None:
-    """D10: wherever Ctrl-C came; plug-ins are closed once."""
+    """Wherever Ctrl-C came; plug-ins are closed once."""
     made: list[tuple[KafkaProducer, Plugin]] = []
 
     def renew() -> None:
@@ -109,12 +116,11 @@ def test_a_second_close_ends_what_an_interrupted_one_left(timeout: float | None)
 
 
 def test_an_interrupted_start_of_the_delivery_thread_is_made_up_for() -> None:
-    """D10: the next callback starts it, and close has nothing to stumble over."""
+    """The next callback starts it, and close has nothing to stumble over."""
     producers = [KafkaProducer(bootstrap_servers=NOWHERE)]
     for _ in each_step(lambda: producers[-1]._start_delivery()):
         producer = producers[-1]
         producer._start_delivery()
-        assert producer._delivery is not None
         assert producer._delivery.is_alive()
         producers.append(KafkaProducer(bootstrap_servers=NOWHERE))
     for producer in producers:

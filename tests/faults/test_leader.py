@@ -1,4 +1,4 @@
-"""Leaders that leave, come back, are unknown, or not where metadata says (contract H.4, H.6)."""
+"""Leaders that leave, come back, are unknown, or not where metadata says (P-H.4, P-H.6)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import DeliveryTimeoutError
-from peer.scripted_peer import PeerCluster
-from peer_fixtures import PeerClusterFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory
+from support.peer.scripted_peer import PeerCluster
 
 LEADER_NOT_AVAILABLE = 5
 NOT_LEADER_OR_FOLLOWER = 6
@@ -26,7 +26,7 @@ def partition_of(cluster: PeerCluster, node: int) -> int:
 def test_a_leader_that_left_the_cluster_and_came_back_gets_what_waited(
     new_peer_cluster: PeerClusterFactory, new_port: bool
 ) -> None:
-    """H.4.4: gone from the list of brokers, and named as the leader all the while. Nobody else
+    """P-H.4.4: gone from the list of brokers, and named as the leader all the while. Nobody else
     waits for it; the backoff of delivery is the only bound."""
     cluster = new_peer_cluster(2, {"t": 2})
     gone, there = partition_of(cluster, 2), partition_of(cluster, 1)
@@ -48,7 +48,7 @@ def test_a_leader_that_left_the_cluster_and_came_back_gets_what_waited(
 def test_records_without_a_leader_expire_and_the_error_says_so(
     new_peer_cluster: PeerClusterFactory, is_named: bool
 ) -> None:
-    """D.5.1, D.8.2, H.4.4; users' need 12. Metadata is asked for ever more slowly (KIP-580)."""
+    """P-D.5.1, P-D.8.2, P-H.4.4. Metadata is asked for ever more slowly (KIP-580)."""
     cluster = new_peer_cluster(2, {"t": 2})
     gone = partition_of(cluster, 2)
     with quick_producer(
@@ -87,8 +87,8 @@ def test_records_without_a_leader_expire_and_the_error_says_so(
 def test_metadata_that_lags_behind_is_asked_until_it_tells_the_new_leader(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.2.6, L 129 ...LeaderShipChangeErrorButNoNewLeaderInformation: the old leader refuses, and
-    every record is there once and in order at the end."""
+    """P-H.2.6, P-L.129 ...LeaderShipChangeErrorButNoNewLeaderInformation: the old leader refuses,
+    and every record is there once and in order at the end."""
     cluster = new_peer_cluster(2, {"t": 2}, leader_hints=False)
     moved = partition_of(cluster, 2)
     with quick_producer(cluster.node(1), linger_ms=0) as producer:
@@ -116,7 +116,7 @@ def test_metadata_that_lags_behind_is_asked_until_it_tells_the_new_leader(
 def test_a_hint_that_is_old_or_leads_nowhere_is_passed_over(
     new_peer_cluster: PeerClusterFactory, code: int, hint: dict[str, Any]
 ) -> None:
-    """H.6 (KIP-951): an epoch that is not newer, no leader, a node that nobody has the address
+    """P-H.6 (KIP-951): an epoch that is not newer, no leader, a node that nobody has the address
     of. Metadata tells."""
     cluster = new_peer_cluster(2, {"t": 2})
     partition = partition_of(cluster, 2)
@@ -136,7 +136,9 @@ def test_a_hint_that_is_old_or_leads_nowhere_is_passed_over(
 def test_a_hint_at_a_node_that_nobody_knew_is_followed_there(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.6 (KIP-951): its address is in the answer; neither metadata nor a backoff is waited for."""
+    """P-H.6 (KIP-951): its address is in the answer; neither metadata nor a backoff is waited
+    for.
+    """
     cluster = new_peer_cluster(3, {"t": 2})
     partition = partition_of(cluster, 2)
     address = cluster.node(3).bootstrap_servers.split(":")

@@ -1,4 +1,4 @@
-"""When a record leaves: fixed and adaptive linger, and what overrides them (contract D.5, A.7).
+"""When a record leaves: fixed and adaptive linger, and what overrides them (contract P-D.5, P-A.7).
 
 Told by the requests that come and by their order; round trips of metadata are the clock.
 """
@@ -10,10 +10,10 @@ import threading
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import FlushTimeoutError
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 FOREVER_MS = 60_000
 
@@ -32,7 +32,7 @@ def let_time_pass(peer: Peer, producer: KafkaProducer, rounds: int = 30) -> None
 
 
 def test_a_fixed_linger_gathers_until_it_is_over(peer: Peer) -> None:
-    """D.5.2, L 41 testLinger: nothing goes before, and then all of it."""
+    """P-D.5.2, P-L.41 testLinger: nothing goes before, and then all of it."""
     with quick_producer(peer, linger_ms=FOREVER_MS) as producer:
         producer.warmup("t")
         for number in range(50):
@@ -47,7 +47,7 @@ def test_a_fixed_linger_gathers_until_it_is_over(peer: Peer) -> None:
 
 
 def test_a_full_batch_does_not_linger(peer: Peer) -> None:
-    """D.5.2, L 39 testFull, L 40: nobody waits for it; what is not full stays."""
+    """P-D.5.2, P-L.39 testFull, P-L.40: nobody waits for it; what is not full stays."""
     with quick_producer(peer, linger_ms=FOREVER_MS, batch_size=1_000) as producer:
         producer.warmup("t")
         for _ in range(10):
@@ -59,7 +59,7 @@ def test_a_full_batch_does_not_linger(peer: Peer) -> None:
 
 
 def test_who_waits_for_a_record_makes_its_batch_go_and_others_ride_along(peer: Peer) -> None:
-    """Users' need 38, D.7.1: one request, with what lingers for the same broker."""
+    """P-D.7.1: one request, with what lingers for the same broker."""
     with quick_producer(peer, linger_ms=FOREVER_MS) as producer:
         producer.warmup("t")
         along = producer.send("t", b"along", partition=0)
@@ -122,7 +122,9 @@ def test_a_request_that_hangs_holds_later_records_up_for_the_bound_alone(peer: P
 def test_flushes_of_several_threads_nest_and_leave_linger_as_it_was(
     peer: Peer, linger_ms: int | None
 ) -> None:
-    """A.7.1, A.7.3, D.10.5: each waits for what was sent before it; the last one ends the hurry."""
+    """P-A.7.1, P-A.7.3, P-D.10.5: each waits for what was sent before it; the last one ends the
+    hurry.
+    """
     peer.on(PRODUCE).hold()
     with quick_producer(peer, linger_ms=linger_ms) as producer:
         producer.warmup("t")
@@ -150,7 +152,7 @@ def test_flushes_of_several_threads_nest_and_leave_linger_as_it_was(
 
 
 def test_a_flush_of_nothing_and_one_after_failures_return(peer: Peer) -> None:
-    """A.7.1, A.7.6: failed records are done records."""
+    """P-A.7.1, P-A.7.6: failed records are done records."""
     with quick_producer(peer, linger_ms=FOREVER_MS) as producer:
         producer.flush(0)
         producer.warmup("t")

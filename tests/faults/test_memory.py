@@ -1,4 +1,6 @@
-"""The buffer is full: who waits, for how long, what the error says, and that it ends (D.2, D.3)."""
+"""The buffer is full: who waits, for how long, what the error says, and that it ends (P-D.2,
+P-D.3).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer, RecordFuture
-from fastprod.api_versions import PRODUCE
 from fastprod.errors import BufferExhaustedError, RecordTooLargeError
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 BUFFER_BYTES = 200_000
 RECORD_BYTES = 10_000
@@ -50,7 +52,7 @@ def let_go(peer: Peer) -> None:
 
 
 def test_a_full_buffer_fails_a_record_in_time_with_the_numbers(peer: Peer) -> None:
-    """A.3.9, A.3.12 (first row), D.3.4, L 67; issue point 7: full buffer."""
+    """P-A.3.9, P-A.3.12 (first row), P-D.3.4, P-L.67: full buffer."""
     with full_producer(peer, max_block_ms=300) as (producer, futures):
         seen: list[tuple[int, object]] = []
         began_s = time.monotonic()
@@ -80,7 +82,7 @@ def test_a_full_buffer_fails_a_record_in_time_with_the_numbers(peer: Peer) -> No
 
 
 def test_try_send_fails_at_once_when_the_buffer_is_full(peer: Peer) -> None:
-    """Issue point 7: try_send never waits; nor does send with no time to."""
+    """Try_send never waits; nor does send with no time to."""
     with full_producer(peer) as (producer, futures):
         error = producer.try_send("t", bytes(RECORD_BYTES), partition=0).exception(0)
         assert isinstance(error, BufferExhaustedError)
@@ -92,7 +94,7 @@ def test_try_send_fails_at_once_when_the_buffer_is_full(peer: Peer) -> None:
 
 
 def test_who_waits_gets_memory_as_soon_as_there_is_some(peer: Peer) -> None:
-    """D.3.3, L 66 testDelayedAllocation: in line, each once."""
+    """P-D.3.3, P-L.66 testDelayedAllocation: in line, each once."""
     with full_producer(peer) as (producer, futures):
         waiting: list[RecordFuture] = []
 
@@ -113,7 +115,7 @@ def test_who_waits_gets_memory_as_soon_as_there_is_some(peer: Peer) -> None:
 
 
 def test_a_record_larger_than_the_buffer_is_refused_without_waiting(peer: Peer) -> None:
-    """A.3.7, D.3.2, L 65; issue point 7: too large a record. The limit is named, and the size."""
+    """P-A.3.7, P-D.3.2, P-L.65: too large a record. The limit is named, and the size."""
     with quick_producer(peer, buffer_memory=100_000, max_request_size=50_000) as producer:
         producer.warmup("t")
         big = producer.send("t", bytes(60_000), partition=0).exception(0)
@@ -134,7 +136,7 @@ def test_a_record_larger_than_the_buffer_is_refused_without_waiting(peer: Peer) 
 
 @pytest.mark.parametrize("linger_ms", [0, 60_000, None])
 def test_a_buffer_much_smaller_than_a_batch_still_moves(peer: Peer, linger_ms: int | None) -> None:
-    """B.4, D.3.8: no batch is ever full; who waits for memory makes them go."""
+    """P-B.4, P-D.3.8: no batch is ever full; who waits for memory makes them go."""
     with quick_producer(peer, buffer_memory=50_000, linger_ms=linger_ms) as producer:
         futures = [producer.send("t", bytes(9_000), partition=n % 3) for n in range(60)]
         producer.flush(WAIT_S)

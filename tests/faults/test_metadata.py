@@ -1,4 +1,4 @@
-"""Metadata: who asks, for what, how often, and what errors in it mean (contract A.4, A.5, H)."""
+"""Metadata: who asks, for what, how often, and what errors in it mean (P-A.4, P-A.5, P-H)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer, Node
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import (
     InvalidTopicError,
     KafkaError,
@@ -18,9 +17,10 @@ from fastprod.errors import (
     ProducerClosedError,
     TopicAuthorizationError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 LEADER_NOT_AVAILABLE = 5
 INVALID_TOPIC = 17
@@ -40,7 +40,9 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
 
 
 def test_a_new_topic_is_asked_for_alone_and_an_old_one_with_all_others(peer: Peer) -> None:
-    """H.2.2, A.4.3: and one that is known is not asked for at all; time and errors refresh all."""
+    """P-H.2.2, P-A.4.3: and one that is known is not asked for at all; time and errors refresh
+    all.
+    """
     for name in ("a", "b", "c"):
         peer.add_topic(name)
     with quick_producer(peer) as producer:
@@ -64,7 +66,7 @@ def test_a_new_topic_is_asked_for_alone_and_an_old_one_with_all_others(peer: Pee
 def test_metadata_of_a_certain_age_is_fetched_without_a_record(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.2.1, H.2.9: what changed meanwhile is known before the next record."""
+    """P-H.2.1, P-H.2.9: what changed meanwhile is known before the next record."""
     cluster = new_peer_cluster(2, {"t": 1})
     with quick_producer(cluster, metadata_max_age_ms=50) as producer:
         producer.send("t", b"x").result(WAIT_S)
@@ -83,7 +85,7 @@ def test_metadata_of_a_certain_age_is_fetched_without_a_record(
 
 
 def test_many_threads_with_a_new_topic_each_are_all_served(peer: Peer) -> None:
-    """H.2.3, H.2.7, A.1.7: one request at a time, and nobody is forgotten."""
+    """P-H.2.3, P-H.2.7, P-A.1.7: one request at a time, and nobody is forgotten."""
     names = [f"topic-{number}" for number in range(40)]
     for name in names:
         peer.add_topic(name)
@@ -102,7 +104,7 @@ def test_many_threads_with_a_new_topic_each_are_all_served(peer: Peer) -> None:
 
 
 def test_a_topic_that_we_may_not_see_fails_at_once_and_concerns_nobody_else(peer: Peer) -> None:
-    """A.4.6, H.7.1: and it can be used when the right is there."""
+    """P-A.4.6, P-H.7.1: and it can be used when the right is there."""
     peer.add_topic("secret")
     peer.set_topic_error("secret", TOPIC_AUTHORIZATION_FAILED)
     with quick_producer(peer) as producer:
@@ -119,7 +121,7 @@ def test_a_topic_that_we_may_not_see_fails_at_once_and_concerns_nobody_else(peer
 
 
 def test_a_name_that_brokers_refuse_fails_without_being_asked_for_again(peer: Peer) -> None:
-    """A.4.1, L 18 testSendToInvalidTopic: until an answer says otherwise."""
+    """P-A.4.1, P-L.18 testSendToInvalidTopic: until an answer says otherwise."""
     peer.add_topic("bad")
     peer.set_topic_error("bad", INVALID_TOPIC)
     with quick_producer(peer, metadata_max_age_ms=300) as producer:
@@ -130,12 +132,12 @@ def test_a_name_that_brokers_refuse_fails_without_being_asked_for_again(peer: Pe
         assert isinstance(at_once, InvalidTopicError)
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
         peer.set_topic_error("bad", 0)
-        peer.wait_until(lambda: not producer._metadata.cluster.invalid_topics, WAIT_S)
+        peer.wait_until(lambda: producer._metadata.cluster.error_code("bad") == 0, WAIT_S)
         assert producer.send("bad", b"x").result(WAIT_S).offset == 0
 
 
 def test_a_topic_that_is_just_being_made_is_waited_for(peer: Peer) -> None:
-    """F.4 (LEADER_NOT_AVAILABLE), H.2.6: brokers answer so for a while after creating it."""
+    """P-F.4 (LEADER_NOT_AVAILABLE), P-H.2.6: brokers answer so for a while after creating it."""
     peer.add_topic("young")
     rule = peer.on(METADATA).error(LEADER_NOT_AVAILABLE).for_topic("young").times(5)
     with quick_producer(peer) as producer:
@@ -155,7 +157,7 @@ def test_a_topic_that_is_just_being_made_is_waited_for(peer: Peer) -> None:
 def test_an_answer_that_is_no_help_is_asked_for_again(
     peer: Peer, change: Callable[[dict[str, Any]], None]
 ) -> None:
-    """H.2.5, L 12 testMetadataFetch: a broker that starts may know of nobody."""
+    """P-H.2.5, P-L.12 testMetadataFetch: a broker that starts may know of nobody."""
     rule = peer.on(METADATA).change(change).times(4)
     with quick_producer(peer) as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
@@ -172,7 +174,7 @@ def test_an_answer_that_is_no_help_is_asked_for_again(
 def test_a_time_out_names_the_broker_whose_answers_were_no_help(
     new_peer: PeerFactory, change: Callable[[dict[str, Any]], None], words: str
 ) -> None:
-    """A.4.5; users' need 12."""
+    """P-A.4.5."""
     peer = new_peer({"t": 1})
     peer.on(METADATA).change(change).always()
     with quick_producer(peer, max_block_ms=400) as producer:
@@ -186,7 +188,7 @@ def test_a_time_out_names_the_broker_whose_answers_were_no_help(
 def test_a_new_topic_does_not_wait_for_the_backoff_of_others(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.2.2, H.2.4 (KIP-580): one without a leader is asked for again only after a minute."""
+    """P-H.2.2, P-H.2.4 (KIP-580): one without a leader is asked for again only after a minute."""
     cluster = new_peer_cluster(1, {"t": 1, "new": 1})
     with quick_producer(
         cluster, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000, max_block_ms=20_000
@@ -201,7 +203,7 @@ def test_a_new_topic_does_not_wait_for_the_backoff_of_others(
 
 
 def test_a_partition_that_is_added_ends_the_wait_for_it(peer: Peer) -> None:
-    """A.4.4, L 15 testMetadataWithPartitionOutOfRange."""
+    """P-A.4.4, P-L.15 testMetadataWithPartitionOutOfRange."""
     with quick_producer(peer, max_block_ms=400) as hasty:
         error = hasty.send("t", b"x", partition=3).exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
@@ -224,7 +226,7 @@ def test_a_partition_that_is_added_ends_the_wait_for_it(peer: Peer) -> None:
 
 
 def test_partitions_for_tells_leaders_and_replicas(new_peer_cluster: PeerClusterFactory) -> None:
-    """A.5.1: those that are down have their id alone."""
+    """P-A.5.1: those that are down have their id alone."""
     cluster = new_peer_cluster(3, {"t": 2})
     with quick_producer(cluster.node(2)) as producer:
         first, second = producer.partitions_for("t")
@@ -241,7 +243,7 @@ def test_partitions_for_tells_leaders_and_replicas(new_peer_cluster: PeerCluster
 
 
 def test_without_time_to_wait_known_topics_can_be_sent_to(peer: Peer) -> None:
-    """A.3.18, A.4.3: max_block_ms=0 is enough when nothing has to be waited for."""
+    """P-A.3.18, P-A.4.3: max_block_ms=0 is enough when nothing has to be waited for."""
     with quick_producer(peer, max_block_ms=0) as producer:
         error = producer.send("t", b"x").exception(0)
         assert isinstance(error, MetadataTimeoutError)
@@ -251,8 +253,8 @@ def test_without_time_to_wait_known_topics_can_be_sent_to(peer: Peer) -> None:
 
 
 def test_close_releases_who_waits_and_says_why(peer: Peer) -> None:
-    """A.4.6, A.9.9, L 31 testCloseWhenWaitingForMetadataUpdate: raised, also for one of several
-    topics."""
+    """P-A.4.6, P-A.9.9, P-L.31 testCloseWhenWaitingForMetadataUpdate: raised, also for one of
+    several topics."""
     found: list[BaseException] = []
     producer: KafkaProducer = quick_producer(peer)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import API_VERSIONS, METADATA, PRODUCE
-from peer.scripted_peer import Peer
+from fastprod.protocol.api_keys import API_VERSIONS, METADATA, PRODUCE
+from support.peer.scripted_peer import Peer
 
 NOT_LEADER = 6
 MESSAGE_TOO_LARGE = 10
@@ -23,7 +23,7 @@ def figures(producer: KafkaProducer, group: str = "producer-metrics") -> dict[st
 
 
 def test_retries_count_as_sent_again(peer: Peer) -> None:
-    """K: record-send counts retries again; F.4.3."""
+    """K: record-send counts retries again; P-F.4.3."""
     peer.on(PRODUCE).error(NOT_LEADER).times(2)
     with new_producer(peer, retry_backoff_ms=1, retry_backoff_max_ms=2) as producer:
         producer.send("t", b"value", partition=0).result(TIMEOUT_S)
@@ -50,7 +50,7 @@ def test_records_refused_for_good_are_errors(peer: Peer) -> None:
 
 
 def test_a_batch_that_is_too_large_counts_as_split(peer: Peer) -> None:
-    """D.9.4, L 115."""
+    """P-D.9.4, P-L.115."""
     rule = (
         peer.on(PRODUCE)
         .error(MESSAGE_TOO_LARGE)
@@ -70,7 +70,7 @@ def test_a_batch_that_is_too_large_counts_as_split(peer: Peer) -> None:
 
 
 def test_throttle_times_of_every_kind_of_answer_count(peer: Peer) -> None:
-    """L 130 testQuotaMetrics, G.8: the mean is over all answers that tell a throttle time."""
+    """P-L.130 testQuotaMetrics, P-G.8: the mean is over all answers that tell a throttle time."""
     peer.on(API_VERSIONS).throttle(40).once()
     for throttle_ms in (10, 20, 30):
         peer.on(PRODUCE).throttle(throttle_ms).once()
@@ -85,7 +85,7 @@ def test_throttle_times_of_every_kind_of_answer_count(peer: Peer) -> None:
 
 
 def test_throttle_times_of_a_broker_that_waited_before_it_answered_count(peer: Peer) -> None:
-    """G.8: old versions do not make us wait, and the metric records them all the same."""
+    """P-G.8: old versions do not make us wait, and the metric records them all the same."""
     peer.speak(METADATA, 5, 5)
     peer.on(METADATA).throttle(70).always()
     with new_producer(peer) as producer:

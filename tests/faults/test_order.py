@@ -1,6 +1,6 @@
-"""The order of a partition's records when one request at a time is asked for (contract F.3.5).
+"""The order of a partition's records when one request at a time is asked for (contract P-F.3.5).
 
-Numbers 85, 86 and 118 of contract list L (SenderTest), through the public API.
+P-L.85, P-L.86 and P-L.118 (SenderTest), through the public API.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import random
 import pytest
 
 from fastprod import KafkaProducer, RecordFuture
-from fastprod.api_versions import INIT_PRODUCER_ID, PRODUCE
 from fastprod.errors import DeliveryTimeoutError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 30.0
 NOT_ENOUGH_REPLICAS = 19
@@ -34,7 +34,7 @@ def new_producer(peer: Peer, **config: object) -> KafkaProducer:
 
 
 def test_with_one_request_in_flight_order_needs_no_idempotence(new_peer: PeerFactory) -> None:
-    """F.3.5: errors before the append and lost requests; nothing that could double a record."""
+    """P-F.3.5: errors before the append and lost requests; nothing that could double a record."""
     peer = new_peer({"t": 1})
     source = random.Random(3)
     for _ in range(20):
@@ -53,7 +53,7 @@ def test_with_one_request_in_flight_order_needs_no_idempotence(new_peer: PeerFac
 def test_no_second_batch_leaves_while_the_first_is_under_way(
     peer: Peer, is_idempotent: bool
 ) -> None:
-    """L 85 testSendInOrder."""
+    """P-L.85 testSendInOrder."""
     peer.on(PRODUCE).hold().times(3)
     with new_producer(peer, enable_idempotence=is_idempotent) as producer:
         futures = [producer.send("t", b"%d" % number, partition=0) for number in range(3)]
@@ -65,8 +65,8 @@ def test_no_second_batch_leaves_while_the_first_is_under_way(
 
 
 def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None:
-    """L 118 testWhenFirstBatchExpireNoSendSecondBatchIfGuaranteeOrder: the first is given up while
-    its request is under way."""
+    """P-L.118 testWhenFirstBatchExpireNoSendSecondBatchIfGuaranteeOrder: the first is given up
+    while its request is under way."""
     peer.on(INIT_PRODUCER_ID).delay(1.0)  # its request outlives it by so much
     peer.on(PRODUCE).hold()
     with new_producer(
@@ -83,7 +83,7 @@ def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None
 
 
 def test_callbacks_of_expired_records_may_send_again(peer: Peer) -> None:
-    """L 86 testAppendInExpiryCallback: each into a new batch, and all arrive."""
+    """P-L.86 testAppendInExpiryCallback: each into a new batch, and all arrive."""
     gate = peer.on(INIT_PRODUCER_ID).delay(1.5)
     again: list[RecordFuture] = []
     with new_producer(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from black_hole import black_hole, frozen
 from fastprod import KafkaProducer
 from fastprod.errors import (
     BufferExhaustedError,
@@ -21,6 +20,7 @@ from fastprod.errors import (
     UndeliveredError,
 )
 from mock_cluster import MockCluster
+from support.broker.black_hole import black_hole, frozen
 
 
 def assert_survives(error: BaseException) -> None:

@@ -16,7 +16,6 @@ from fastprod import (
     ProducerRecord,
     RecordMetadata,
 )
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -26,9 +25,10 @@ from fastprod.errors import (
     RecordTooLargeError,
     SerializationError,
 )
+from fastprod.protocol.api_keys import METADATA, PRODUCE
 from fastprod.serializers import StringSerializer
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 NOT_ENOUGH_REPLICAS = 19
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -76,8 +76,9 @@ def error_total(producer: KafkaProducer) -> float:
 
 
 def test_what_fails_in_send_is_told_there_and_what_fails_later_elsewhere(peer: Peer) -> None:
-    """A.3.12 (first row), A.3.15, A.3.16, A.2.5, C.1.2, C.1.3, L 37: the callback first, in the
-    thread that sends; else the interceptor first, on the delivery thread. All count as errors."""
+    """P-A.3.12 (first row), P-A.3.15, P-A.3.16, P-A.2.5, P-C.1.2, P-C.1.3, P-L.37: the callback
+    first, in the thread that sends; else the interceptor first, on the delivery thread. All count
+    as errors."""
     watch = Watch()
     here = threading.current_thread().name
     with quick_producer(
@@ -132,7 +133,7 @@ def test_what_fails_in_send_is_told_there_and_what_fails_later_elsewhere(peer: P
 def test_what_a_plug_in_does_wrong_is_raised_and_the_producer_goes_on(
     peer: Peer, settings: dict[str, Any], value: Any, kind: Any, count: int
 ) -> None:
-    """A.3.12 (third and fourth row), L 22: interceptors are told, the callback is not."""
+    """P-A.3.12 (third and fourth row), P-L.22: interceptors are told, the callback is not."""
     watch = Watch()
     with quick_producer(peer, interceptor_classes=[watch], **settings) as producer:
         before = error_total(producer)
@@ -145,7 +146,7 @@ def test_what_a_plug_in_does_wrong_is_raised_and_the_producer_goes_on(
 
 
 def test_a_timestamp_is_that_of_the_call_and_its_wait_also_with_plug_ins(peer: Peer) -> None:
-    """A.3.8: the wait for metadata counts once; the record is never from the future."""
+    """P-A.3.8: the wait for metadata counts once; the record is never from the future."""
     peer.on(METADATA).delay(0.6).always()
     with quick_producer(peer, interceptor_classes=[Watch()]) as producer:
         began_ms = time.time_ns() // 1_000_000
@@ -155,7 +156,7 @@ def test_a_timestamp_is_that_of_the_call_and_its_wait_also_with_plug_ins(peer: P
 
 
 def test_a_callback_that_cannot_be_called_is_refused_with_interceptors_too(peer: Peer) -> None:
-    """A.3.12 (fourth row)."""
+    """P-A.3.12 (fourth row)."""
     for settings in ({}, {"interceptor_classes": [Watch()]}):
         with (
             quick_producer(peer, **settings) as producer,
@@ -166,7 +167,7 @@ def test_a_callback_that_cannot_be_called_is_refused_with_interceptors_too(peer:
 
 
 def test_with_plug_ins_a_full_buffer_and_try_send_are_what_they_are_without(peer: Peer) -> None:
-    """A.3.9, A.3.12 (first row); issue point 7."""
+    """P-A.3.9, P-A.3.12 (first row)."""
     peer.on(PRODUCE).hold().always()
     watch = Watch()
     with quick_producer(
@@ -194,7 +195,7 @@ def test_with_plug_ins_a_full_buffer_and_try_send_are_what_they_are_without(peer
 
 
 def test_plug_ins_see_their_record_once_however_often_it_is_sent(peer: Peer) -> None:
-    """C.1.2, C.2.1, C.3.3, A.3.14: retries are none of their business."""
+    """P-C.1.2, P-C.2.1, P-C.3.3, P-A.3.14: retries are none of their business."""
     watch = Watch()
     calls: list[Any] = []
 
@@ -217,7 +218,7 @@ def test_plug_ins_see_their_record_once_however_often_it_is_sent(peer: Peer) -> 
 
 
 def test_when_retries_end_interceptors_and_callbacks_have_the_same_error(peer: Peer) -> None:
-    """A.3.12, F.4.4."""
+    """P-A.3.12, P-F.4.4."""
     watch = Watch()
     errors: list[KafkaError | None] = []
     peer.on(PRODUCE).error(NOT_ENOUGH_REPLICAS).times(2)

@@ -8,15 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import INIT_PRODUCER_ID
 from fastprod.errors import (
     ClusterAuthorizationError,
     DeliveryTimeoutError,
     KafkaError,
 )
-from peer.script import Rule
-from peer_fixtures import PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerFactory
+from support.peer.script import Rule
 
 Fault = Callable[[Rule], Rule]
 SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 500}
@@ -39,7 +39,7 @@ UNKNOWN_SERVER_ERROR = -1
 def test_records_that_expire_without_a_producer_id_name_the_broker(
     new_peer: PeerFactory, caplog: pytest.LogCaptureFixture, fault: Fault, words: str
 ) -> None:
-    """F.5.1, D.8.2; users' need 12."""
+    """P-F.5.1, P-D.8.2."""
     peer = new_peer({"t": 1})
     fault(peer.on(INIT_PRODUCER_ID)).always()
     with caplog.at_level(logging.WARNING), quick_producer(peer, **SHORT) as producer:
@@ -59,7 +59,7 @@ def test_records_that_expire_without_a_producer_id_name_the_broker(
 def test_records_that_fail_because_the_broker_refuses_name_it(
     new_peer: PeerFactory, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    """F.5.1: for this once, or for good."""
+    """P-F.5.1: for this once, or for good."""
     peer = new_peer({"t": 1})
     peer.on(INIT_PRODUCER_ID).error(code).hold()
     with caplog.at_level(logging.WARNING), quick_producer(peer, linger_ms=0) as producer:
@@ -92,7 +92,7 @@ def failure(producer: KafkaProducer) -> BaseException | None:
 def test_a_broker_that_gives_no_producer_ids_is_named(
     new_peer: PeerFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G.2.7, F.5.1."""
+    """P-G.2.7, P-F.5.1."""
     peer = new_peer({"t": 1}, versions={INIT_PRODUCER_ID: None})
     with caplog.at_level(logging.WARNING), quick_producer(peer, linger_ms=0) as producer:
         said = [str(failure(producer)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Connections that end, are made anew, and how often that is tried (contract G.3, G.4)."""
+"""Connections that end, are made anew, and how often that is tried (contract P-G.3, P-G.4)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 
 import pytest
 
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import MetadataTimeoutError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory
+from support.peer.scripted_peer import Peer
 
 
 def test_a_port_that_refuses_is_tried_ever_more_slowly() -> None:
-    """G.4.2, L 174 testExponentialReconnectBackoff: 0, 20, 60, 140, 300, 620, 1,260 ms."""
+    """P-G.4.2, P-L.174 testExponentialReconnectBackoff: 0, 20, 60, 140, 300, 620, 1,260 ms."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with quick_producer(
@@ -32,7 +32,7 @@ def test_a_port_that_refuses_is_tried_ever_more_slowly() -> None:
 
 
 def test_a_connection_that_was_good_starts_the_backoff_anew(peer: Peer) -> None:
-    """G.4.2, L 174: else the ninth would come after 25 seconds."""
+    """P-G.4.2, P-L.174: else the ninth would come after 25 seconds."""
     with quick_producer(
         peer, reconnect_backoff_ms=100, reconnect_backoff_max_ms=100_000
     ) as producer:
@@ -47,7 +47,9 @@ def test_a_connection_that_was_good_starts_the_backoff_anew(peer: Peer) -> None:
 def test_connections_that_break_all_the_time_lose_and_double_nothing(
     peer: Peer, reset: bool
 ) -> None:
-    """G.7.5, G.7.8, F.5.3: closed, or reset, in the midst of requests, answers, and between."""
+    """P-G.7.5, P-G.7.8, P-F.5.3: closed, or reset, in the midst of requests, answers, and
+    between.
+    """
     count = 3_000
     with quick_producer(peer, batch_size=2_000) as producer:
         futures = []
@@ -65,7 +67,7 @@ def test_connections_that_break_all_the_time_lose_and_double_nothing(
 def test_a_connection_that_ends_within_a_request_loses_and_doubles_nothing(
     peer: Peer, read_bytes: int
 ) -> None:
-    """G.7.5: the broker has read a part of it."""
+    """P-G.7.5: the broker has read a part of it."""
     for skipped in (0, 2, 3):
         peer.on(PRODUCE).close(after_bytes_read=read_bytes).after(skipped)
     with quick_producer(peer, batch_size=20_000) as producer:
@@ -81,8 +83,8 @@ def test_a_connection_that_ends_within_a_request_loses_and_doubles_nothing(
 def test_idle_connections_are_closed_quietly_and_made_anew(
     new_peer_cluster: PeerClusterFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G.3.1, G.3.2, L 179 testCloseOldestConnection: all of them, one after the other; no error is
-    said or counted, and the next record finds its way."""
+    """P-G.3.1, P-G.3.2, P-L.179 testCloseOldestConnection: all of them, one after the other; no
+    error is said or counted, and the next record finds its way."""
     cluster = new_peer_cluster(3, {"t": 3})
     with (
         caplog.at_level(logging.WARNING),
@@ -102,7 +104,7 @@ def test_idle_connections_are_closed_quietly_and_made_anew(
 
 
 def test_an_idle_time_shorter_than_an_answer_takes_sends_again(peer: Peer) -> None:
-    """G.3.1: activity is bytes; what was under way is retried, and is there once."""
+    """P-G.3.1: activity is bytes; what was under way is retried, and is there once."""
     peer.on(PRODUCE).delay(0.4).times(2)
     with quick_producer(peer, connections_max_idle_ms=150) as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).topic == "t"
@@ -111,7 +113,7 @@ def test_an_idle_time_shorter_than_an_answer_takes_sends_again(peer: Peer) -> No
 
 
 def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
-    """G.3.1: -1; and metadata that comes and goes is activity."""
+    """P-G.3.1: -1; and metadata that comes and goes is activity."""
     with (
         quick_producer(peer, connections_max_idle_ms=200, metadata_max_age_ms=20) as busy,
         quick_producer(peer, connections_max_idle_ms=-1) as never,
@@ -127,7 +129,7 @@ def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
 
 
 def test_an_idle_time_longer_than_the_clock_is_never(peer: Peer) -> None:
-    """G.3.1: as Java's Long.MAX_VALUE; in ns the number does not fit."""
+    """P-G.3.1: as Java's Long.MAX_VALUE; in ns the number does not fit."""
     settings = {"connections_max_idle_ms": 2**60, "max_block_ms": 2_000}
     with quick_producer(peer, metadata_max_age_ms=20, **settings) as producer:
         producer.send("t", b"x", partition=0).result(WAIT_S)

@@ -1,14 +1,14 @@
-"""What brokers say about single records: their errors, times and offsets (contract F.4.5, A.2)."""
+"""What brokers say about single records: their errors, times and offsets (P-F.4.5, P-A.2)."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fastprod import KafkaProducer, RecordFuture, RecordMetadata
-from fastprod.api_versions import PRODUCE
 from fastprod.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -16,9 +16,10 @@ from fastprod.errors import (
     RecordTooLargeError,
     TopicAuthorizationError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 
 MESSAGE_TOO_LARGE = 10
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -61,7 +62,7 @@ def send_batch(producer: KafkaProducer, **settings: Any) -> list[RecordFuture]:
 def test_each_record_that_is_named_has_its_own_error_and_the_others_a_plain_one(
     peer: Peer,
 ) -> None:
-    """F.4.5, L 117 testRecordErrorPropagatedToApplication; KIP-467."""
+    """P-F.4.5, P-L.117 testRecordErrorPropagatedToApplication; KIP-467."""
     peer.on(PRODUCE).error(
         INVALID_RECORD, message="the batch is bad", record_errors={0: "no key", 2: None, 3: "odd"}
     )
@@ -97,7 +98,7 @@ def test_each_record_that_is_named_has_its_own_error_and_the_others_a_plain_one(
 def test_a_single_record_that_is_named_has_the_partitions_error(
     peer: Peer, code: int, kind: type[KafkaError]
 ) -> None:
-    """F.4.5: exactly one: its class is that of the code."""
+    """P-F.4.5: exactly one: its class is that of the code."""
     peer.on(PRODUCE).error(code, record_errors={1: "from the past"})
     with quick_producer(peer, linger_ms=60_000) as producer:
         errors = [future.exception(0) for future in send_batch(producer)]
@@ -108,7 +109,7 @@ def test_a_single_record_that_is_named_has_the_partitions_error(
 
 
 def test_old_brokers_name_no_records_and_all_fail_alike(peer: Peer) -> None:
-    """F.4.5: below version 8 there is nothing but the code."""
+    """P-F.4.5: below version 8 there is nothing but the code."""
     peer.speak(PRODUCE, 0, 7)
     peer.on(PRODUCE).error(INVALID_RECORD, message="unheard", record_errors={0: "unheard"})
     with quick_producer(peer, linger_ms=60_000) as producer:
@@ -120,7 +121,7 @@ def test_old_brokers_name_no_records_and_all_fail_alike(peer: Peer) -> None:
 def test_a_batch_without_right_fails_with_the_topic_and_the_next_is_none_the_worse(
     peer: Peer,
 ) -> None:
-    """F.4.4, F.5.8: not retried; sequences go on without a gap."""
+    """P-F.4.4, P-F.5.8: not retried; sequences go on without a gap."""
     rule = peer.on(PRODUCE).error(TOPIC_AUTHORIZATION_FAILED)
     with quick_producer(peer, linger_ms=60_000) as producer:
         errors = [future.exception(0) for future in send_batch(producer)]
@@ -133,7 +134,7 @@ def test_a_batch_without_right_fails_with_the_topic_and_the_next_is_none_the_wor
 
 
 def test_a_record_larger_than_the_broker_takes_fails_with_its_size(new_peer: PeerFactory) -> None:
-    """D.9.1; issue point 7: too large a record."""
+    """P-D.9.1: too large a record."""
     peer = new_peer({"t": 1}, max_message_bytes=10_000)
     with quick_producer(peer) as producer:
         error = producer.send("t", bytes(20_000)).exception(WAIT_S)
@@ -148,7 +149,7 @@ def test_a_record_larger_than_the_broker_takes_fails_with_its_size(new_peer: Pee
 
 @pytest.mark.parametrize("log_append_ms", [-1, 1_700_000_000_123])
 def test_a_record_has_the_brokers_time_if_it_tells_one(peer: Peer, log_append_ms: int) -> None:
-    """A.2.3, A.2.4: LogAppendTime; else its own."""
+    """P-A.2.3, P-A.2.4: LogAppendTime; else its own."""
     peer.set_offsets("t", 0, next_offset=100)
     peer.on(PRODUCE).answer(log_append_time=log_append_ms)
     with quick_producer(peer, linger_ms=60_000) as producer:
@@ -159,7 +160,7 @@ def test_a_record_has_the_brokers_time_if_it_tells_one(peer: Peer, log_append_ms
 
 
 def test_without_an_offset_in_the_answer_none_is_made_up(peer: Peer) -> None:
-    """A.2.3: unknown is unknown for every record of the batch."""
+    """P-A.2.3: unknown is unknown for every record of the batch."""
     peer.on(PRODUCE).answer(base_offset=-1)
     with quick_producer(peer, linger_ms=60_000) as producer:
         found = [future.result(0) for future in send_batch(producer)]
@@ -168,7 +169,7 @@ def test_without_an_offset_in_the_answer_none_is_made_up(peer: Peer) -> None:
 
 
 def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
-    """A.2.1, A.3.12 (fourth row), issue point 7: each says what was wrong with it."""
+    """P-A.2.1, P-A.3.12 (fourth row): each says what was wrong with it."""
     with quick_producer(peer) as producer:
         for words, name, bad in BAD_ARGUMENTS:
             with pytest.raises((TypeError, ValueError), match=words):
@@ -183,3 +184,35 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
             producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
         assert producer.send("t", b"good", partition=0).result(WAIT_S).offset == 0
     assert len(peer.requests(PRODUCE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (np.str_("text"), "not str_"),
+        (np.array([b"bytes"], dtype=object), "not ndarray of Python objects"),
+        (np.array([(b"bytes",)], dtype=[("a", "O")])[0], "not void of Python objects"),
+    ],
+    ids=["text", "objects", "a structure of objects"],
+)
+def test_a_buffer_of_text_or_of_objects_is_not_taken_for_bytes(
+    peer: Peer, data: Any, words: str
+) -> None:
+    """What numpy keeps in such a buffer is UTF-32, and addresses."""
+    with quick_producer(peer) as producer:
+        for name in ("value", "key", "headers"):
+            bad: Any = [("name", data)] if name == "headers" else data
+            arguments: dict[str, Any] = {"value": b"x", name: bad}
+            columns: dict[str, Any] = {"values": [b"x"], COLUMN_OF[name]: [bad]}
+            with pytest.raises(TypeError, match=words):
+                producer.send("t", **arguments)
+            ((_, error),) = producer.send_many("t", **columns).failures(0)
+            assert words in str(error)
+            with pytest.raises(TypeError, match=words):
+                producer.append_columns(topic="t", **columns)
+        rows = np.array([[b"a", b"b"]], dtype=object)
+        with pytest.raises(TypeError, match="of Python objects"):
+            producer.append_columns(topic="t", values=rows)
+        ((_, error),) = producer.send_many("t", np.array(["text"])).failures(0)
+        assert "not str_" in str(error)
+    assert peer.requests(PRODUCE) == []

@@ -1,7 +1,7 @@
-"""Requests that fail: what is tried again, how often, and what is not (contract F.4, F.5.1).
+"""Requests that fail: what is tried again, how often, and what is not (contract P-F.4, P-F.5.1).
 
-Numbers 84, 89, 90, 91, 112, 113, 125, 126 and 129 of contract list L (SenderTest), through the
-public API and as far as transactions are not concerned.
+P-L.84, P-L.89, P-L.90, P-L.91, P-L.112, P-L.113, P-L.125, P-L.126 and P-L.129 (SenderTest), through
+the public API and as far as transactions are not concerned.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.errors import (
     ClusterAuthorizationError,
     DeliveryTimeoutError,
@@ -18,8 +17,9 @@ from fastprod.errors import (
     NetworkError,
     UnsupportedVersionError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 20.0
 LONG_MS = 60_000
@@ -43,7 +43,7 @@ def warm(peer: Peer) -> None:
 
 
 def test_one_lost_connection_is_within_one_retry_and_two_are_not(peer: Peer) -> None:
-    """L 84 testRetries, F.4.3."""
+    """P-L.84 testRetries, P-F.4.3."""
     with new_producer(peer, retries=1, enable_idempotence=False) as producer:
         peer.on(PRODUCE).close()
         assert producer.send("t", b"1", partition=0).result(BOUND_S).offset == 0
@@ -57,7 +57,7 @@ def test_one_lost_connection_is_within_one_retry_and_two_are_not(peer: Peer) -> 
 def test_a_record_is_there_once_whether_the_answer_or_the_request_was_lost(
     peer: Peer, is_appended: bool
 ) -> None:
-    """F.5.3: idempotence."""
+    """P-F.5.3: idempotence."""
     rule = peer.on(PRODUCE)
     if is_appended:
         rule.close_after_append().times(3)
@@ -70,7 +70,7 @@ def test_a_record_is_there_once_whether_the_answer_or_the_request_was_lost(
 
 
 def test_the_producer_id_is_asked_for_until_it_comes(peer: Peer) -> None:
-    """L 126 testSenderShouldRetryWithBackoffOnRetriableError, F.5.1: nothing leaves before."""
+    """P-L.126 testSenderShouldRetryWithBackoffOnRetriableError, P-F.5.1: nothing leaves before."""
     peer.on(INIT_PRODUCER_ID).error(COORDINATOR_LOADING).times(4)
     with new_producer(peer) as producer:
         assert producer.send("t", b"x", partition=0).result(BOUND_S).offset == 0
@@ -80,7 +80,7 @@ def test_the_producer_id_is_asked_for_until_it_comes(peer: Peer) -> None:
 
 
 def test_the_producer_id_comes_although_metadata_holds_the_only_slot(peer: Peer) -> None:
-    """L 89 testInitProducerIdRequestWithMaxInFlightOne."""
+    """P-L.89 testInitProducerIdRequestWithMaxInFlightOne."""
     peer.on(METADATA).hold()
     with new_producer(peer, max_in_flight_requests_per_connection=1) as producer:
         future = producer.try_send("t", b"too early", partition=0)
@@ -92,7 +92,7 @@ def test_the_producer_id_comes_although_metadata_holds_the_only_slot(peer: Peer)
 
 
 def test_the_producer_id_is_asked_for_again_after_a_lost_connection(peer: Peer) -> None:
-    """L 90 testNodeNotReady, F.5.1."""
+    """P-L.90 testNodeNotReady, P-F.5.1."""
     peer.on(INIT_PRODUCER_ID).close().times(2)
     with new_producer(peer) as producer:
         assert producer.send("t", b"x", partition=0).result(BOUND_S).offset == 0
@@ -100,7 +100,7 @@ def test_the_producer_id_is_asked_for_again_after_a_lost_connection(peer: Peer) 
 
 
 def test_a_client_that_may_not_be_idempotent_fails_and_may_try_again(peer: Peer) -> None:
-    """L 91 testClusterAuthorizationExceptionInInitProducerIdRequest, F.5.1."""
+    """P-L.91 testClusterAuthorizationExceptionInInitProducerIdRequest, P-F.5.1."""
     refusal = peer.on(INIT_PRODUCER_ID).error(CLUSTER_AUTHORIZATION_FAILED).always()
     with new_producer(peer) as producer:
         for _ in range(2):
@@ -112,8 +112,8 @@ def test_a_client_that_may_not_be_idempotent_fails_and_may_try_again(peer: Peer)
 
 
 def test_a_client_that_may_not_produce_at_all_is_at_its_end(peer: Peer) -> None:
-    """L 112 testClusterAuthorizationExceptionInProduceRequest,
-    testCancelInFlightRequestAfterFatalError, F.1.2: what is under way fails too, its answer is
+    """P-L.112 testClusterAuthorizationExceptionInProduceRequest,
+    testCancelInFlightRequestAfterFatalError, P-F.1.2: what is under way fails too, its answer is
     harmless, and later sends are refused."""
     held = peer.on(PRODUCE).for_partition("t", 1).hold()
     with new_producer(peer) as producer:
@@ -133,7 +133,7 @@ def test_a_client_that_may_not_produce_at_all_is_at_its_end(peer: Peer) -> None:
 
 
 def test_a_message_format_of_old_fails_the_batch_alone(peer: Peer) -> None:
-    """L 113 testUnsupportedForMessageFormatInProduceRequest."""
+    """P-L.113 testUnsupportedForMessageFormatInProduceRequest."""
     with new_producer(peer) as producer:
         peer.on(PRODUCE).error(UNSUPPORTED_FOR_MESSAGE_FORMAT)
         error = producer.send("t", b"1", partition=0).exception(BOUND_S)
@@ -143,7 +143,7 @@ def test_a_message_format_of_old_fails_the_batch_alone(peer: Peer) -> None:
 
 
 def test_a_version_refused_is_the_end(peer: Peer) -> None:
-    """L 113 testUnsupportedVersionInProduceRequest."""
+    """P-L.113 testUnsupportedVersionInProduceRequest."""
     peer.on(PRODUCE).error(UNSUPPORTED_VERSION)
     with new_producer(peer) as producer:
         with pytest.raises(UnsupportedVersionError):
@@ -153,7 +153,7 @@ def test_a_version_refused_is_the_end(peer: Peer) -> None:
 
 
 def test_the_brokers_own_text_is_in_the_error(peer: Peer) -> None:
-    """L 125 testCustomErrorMessage, F.4.4."""
+    """P-L.125 testCustomErrorMessage, P-F.4.4."""
     peer.on(PRODUCE).error(INVALID_RECORD, message="no key, no entry")
     with (
         new_producer(peer) as producer,
@@ -163,8 +163,8 @@ def test_the_brokers_own_text_is_in_the_error(peer: Peer) -> None:
 
 
 def test_every_batch_that_cannot_be_sent_fails_at_once(new_peer: PeerFactory) -> None:
-    """F.3.3: zstd needs Produce 7; also those behind the first, and nothing is the matter with the
-    sequences of the records that come after them."""
+    """P-F.3.3: zstd needs Produce 7; also those behind the first, and nothing is the matter with
+    the sequences of the records that come after them."""
     peer = new_peer({"t": 1}, versions={PRODUCE: (3, 6)})
     with new_producer(
         peer,
@@ -185,8 +185,8 @@ def test_every_batch_that_cannot_be_sent_fails_at_once(new_peer: PeerFactory) ->
 def test_a_leader_named_in_the_answer_is_used_without_waiting_for_metadata(
     new_peer_cluster: PeerClusterFactory, new_leader: int
 ) -> None:
-    """L 129 testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation,
-    H.6, D.6.3: no backoff, and whichever node is served first."""
+    """P-L.129 testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation,
+    P-H.6, P-D.6.3: no backoff, and whichever node is served first."""
     cluster = new_peer_cluster(2, {"t": 2})
     partition = next(each for each in (0, 1) if cluster.leader("t", each) != new_leader)
     with KafkaProducer(
@@ -209,7 +209,7 @@ def test_a_leader_named_in_the_answer_is_used_without_waiting_for_metadata(
 def test_without_a_new_leader_in_the_answer_metadata_tells(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """L 129 ...ButNoNewLeaderInformation: a full update is asked for at once."""
+    """P-L.129 ...ButNoNewLeaderInformation: a full update is asked for at once."""
     cluster = new_peer_cluster(2, {"t": 2}, leader_hints=False)
     with KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=20
@@ -225,7 +225,7 @@ def test_without_a_new_leader_in_the_answer_metadata_tells(
 def test_a_partition_that_lost_its_leader_waits_for_the_next(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """D.5.1, H.2: nothing is lost meanwhile."""
+    """P-D.5.1, P-H.2: nothing is lost meanwhile."""
     cluster = new_peer_cluster(2, {"t": 2})
     with KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, retry_backoff_ms=20
@@ -241,7 +241,7 @@ def test_a_partition_that_lost_its_leader_waits_for_the_next(
 
 
 def test_a_request_without_an_answer_is_sent_again_on_a_new_connection(peer: Peer) -> None:
-    """G.2.4, F.4.1: after request_timeout_ms, although nothing else wakes the I/O thread."""
+    """P-G.2.4, P-F.4.1: after request_timeout_ms, although nothing else wakes the I/O thread."""
     warm(peer)
     with new_producer(peer, request_timeout_ms=300, delivery_timeout_ms=LONG_MS) as producer:
         producer.send("t", b"0", partition=1).result(BOUND_S)
@@ -253,7 +253,7 @@ def test_a_request_without_an_answer_is_sent_again_on_a_new_connection(peer: Pee
 
 
 def test_no_answer_ever_ends_in_the_records_own_timeout(peer: Peer) -> None:
-    """D.8.1: a request that times out is retried as long as there is time."""
+    """P-D.8.1: a request that times out is retried as long as there is time."""
     warm(peer)
     peer.on(PRODUCE).silence().always()
     with new_producer(peer, request_timeout_ms=200, delivery_timeout_ms=2000) as producer:

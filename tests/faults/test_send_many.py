@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fastprod.api_versions import METADATA, PRODUCE
 from fastprod.errors import (
     BufferExhaustedError,
     BulkError,
@@ -17,7 +16,8 @@ from fastprod.errors import (
     RecordTooLargeError,
 )
 from fastprod.producer import KafkaProducer
-from peer.scripted_peer import Peer
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.peer.scripted_peer import Peer
 
 MESSAGE_TOO_LARGE = 10
 INVALID_RECORD = 87
@@ -61,7 +61,7 @@ def test_every_column_arrives(peer: Peer) -> None:
 
 
 def test_a_bulk_fills_batches_up_to_their_size_and_mixes_no_partitions(peer: Peer) -> None:
-    """D.2: records of different sizes, some larger than a batch, which have one of their own."""
+    """P-D.2: records of different sizes, some larger than a batch, which have one of their own."""
     source = random.Random("bulk")
     values = [source.randbytes(source.choice([0, 5, 90, 700, 9_000])) for _ in range(2_000)]
     partitions = [number // 40 % 2 for number in range(len(values))]
@@ -76,7 +76,7 @@ def test_a_bulk_fills_batches_up_to_their_size_and_mixes_no_partitions(peer: Pee
 
 
 def test_keys_choose_the_partition_as_send_does(peer: Peer) -> None:
-    """C.3: murmur2 of the key."""
+    """P-C.3: murmur2 of the key."""
     keys = [b"key-%d" % i for i in range(50)]
     with producer_for(peer) as producer:
         one_by_one = [producer.send("t", b"", key).result(10).partition for key in keys]
@@ -106,7 +106,7 @@ def test_columns_of_unequal_length_are_refused_before_anything_is_sent(peer: Pee
 
 
 def test_too_large_records_are_refused_and_the_others_arrive(peer: Peer) -> None:
-    """A.3.7, A.3.12 row 1"""
+    """P-A.3.7, P-A.3.12 row 1"""
     with producer_for(peer, max_request_size=1000) as producer:
         future = producer.send_many("t", [b"a", b"x" * 2000, b"b", b"y" * 3000, b"c"])
         with pytest.raises(BulkError, match="2 of 5 record") as raised:
@@ -134,7 +134,7 @@ def test_records_of_a_refused_batch_are_named_by_index(peer: Peer) -> None:
 
 
 def test_without_metadata_the_whole_bulk_fails_and_says_why(peer: Peer) -> None:
-    """A.3.12 row 1: not raised, in the future."""
+    """P-A.3.12 row 1: not raised, in the future."""
     with producer_for(peer, max_block_ms=200) as producer:
         future = producer.send_many("absent", [b"1", b"2"])
         assert isinstance(future.exception(10), BulkError)
@@ -146,7 +146,7 @@ def test_without_metadata_the_whole_bulk_fails_and_says_why(peer: Peer) -> None:
 def test_when_memory_does_not_come_back_the_rest_fails_without_waiting_for_each(
     peer: Peer, plug_ins: dict[str, Any]
 ) -> None:
-    """D.3.4: one wait of max_block_ms, not one a record."""
+    """P-D.3.4: one wait of max_block_ms, not one a record."""
     sizes = {"buffer_memory": 65_536, "batch_size": 16_384}
     producer = producer_for(peer, max_block_ms=100, **sizes, **plug_ins)
     producer.warmup("t", timeout=10)
@@ -179,7 +179,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_bad_row_fails_alone_with_its_number_and_the_reason(
     peer: Peer, bad: dict[str, Any], text: str, is_plain: bool
 ) -> None:
-    """D6: wherever it is, also in a later chunk; so for everything that a row may have."""
+    """Wherever it is, also in a later chunk; so for everything that a row may have."""
     count, bad_rows = 6000, [0, 2500, 5999]
     good: dict[str, Any] = {"values": b"ok", "keys": b"k"}
     if not is_plain or not set(bad) <= set(good):
@@ -202,7 +202,7 @@ def test_a_bad_row_fails_alone_with_its_number_and_the_reason(
 def test_each_partition_that_is_not_there_is_told_and_waited_for_once(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, plug_ins: dict[str, Any]
 ) -> None:
-    """D6: max_block_ms is for all of them together, as for the columns of append_columns."""
+    """max_block_ms is for all of them together, as for the columns of append_columns."""
     partitions = [0, 99, 1, 98, 99, 2] * 1000
     with producer_for(peer, max_block_ms=300, **plug_ins) as producer:
         producer.warmup("t", timeout=10)
@@ -228,7 +228,7 @@ def test_each_partition_that_is_not_there_is_told_and_waited_for_once(
 
 
 def test_a_row_that_a_plug_in_does_not_take_fails_alone(peer: Peer) -> None:
-    """D6: a serializer, a partitioner."""
+    """A serializer, a partitioner."""
 
     def partition(_topic: Any, _key: Any, _kb: Any, _value: Any, data: bytes, _cluster: Any) -> int:
         if data == b"bad":
@@ -268,6 +268,21 @@ def test_an_empty_bulk_is_done_at_once(peer: Peer) -> None:
         assert future.result(0).record_count == 0
 
 
+def test_its_text_says_how_far_it_is(new_peer: Any) -> None:
+    peer = new_peer({"t": 1, "u": 1})
+    with producer_for(peer, max_request_size=1000) as producer:
+        producer.warmup("t")
+        peer.on(PRODUCE).hold().times(1)
+        future = producer.send_many("t", [b"v", bytes(2000), None])
+        assert repr(future) == "<BulkFuture topic='t' 3 rows, 1 done, 1 failed>"
+        peer.wait_until_held()
+        peer.release()
+        future.delivered(10)
+        assert repr(future) == "<BulkFuture topic='t' 3 rows, 3 done, 1 failed>"
+        future = producer.append_columns(topic=["t", "u"], values=[b"v"] * 2)
+        assert repr(future).startswith("<BulkFuture 2 topics 2 rows, ")
+
+
 def test_serializers_and_the_users_partitioner_see_every_record(peer: Peer) -> None:
     with producer_for(
         peer,
@@ -280,7 +295,7 @@ def test_serializers_and_the_users_partitioner_see_every_record(peer: Peer) -> N
 
 
 def test_a_split_batch_still_counts_as_one_bulk(new_peer: Any) -> None:
-    """D.9.5: the future's records resolve to the children."""
+    """P-D.9.5: the future's records resolve to the children."""
     peer = new_peer({"t": 1}, max_message_bytes=3000)
     with producer_for(peer, batch_size=100_000, linger_ms=50) as producer:
         future = producer.send_many("t", [b"%03d" % i + b"x" * 500 for i in range(40)])

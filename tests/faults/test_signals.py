@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import os
 import signal
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-import leak_guard
-from black_hole import black_hole, frozen
 from fastprod import KafkaProducer
-from fastprod.api_versions import PRODUCE
+from fastprod._core.testing.engine_doors import incomplete_for_test
 from fastprod.errors import ProducerClosedError
+from fastprod.protocol.api_keys import PRODUCE
 from mock_cluster import MockCluster
-from peer_fixtures import PeerClusterFactory
-from quick_producer import quick_producer
+from support.broker.black_hole import black_hole, frozen
+from support.engine.quick_producer import quick_producer
+from support.peer.fixtures import PeerClusterFactory
+from support.processes import leak_guard
+from support.processes.child_python import run_python
 
 BOUND_S = 2.0
 AFTER_S = 0.3
@@ -70,7 +73,7 @@ def assert_works(producer: KafkaProducer) -> None:
     """Everything can be delivered, memory is all there, and nobody waits for it."""
     assert producer.send("t", b"after").result(20).offset >= 0
     producer.flush(20)
-    assert producer._engine.incomplete_batches == 0
+    assert incomplete_for_test(producer._engine)[0] == 0
     assert producer._engine.counters()["waiting_threads"] == 0
     # The I/O thread gives memory back right after it has told who waits.
     deadline_s = time.monotonic() + BOUND_S
@@ -92,11 +95,11 @@ def test_while_waiting_for_metadata(what: str) -> None:
     with black_hole() as nowhere, KafkaProducer(bootstrap_servers=nowhere) as producer:
         interrupted(f"metadata ({what})", lambda: waits[what](producer))
         assert not producer.closed
-        assert producer._engine.incomplete_batches == 0
+        assert incomplete_for_test(producer._engine)[0] == 0
 
 
 def test_while_waiting_for_memory(producer: KafkaProducer, mock_cluster: MockCluster) -> None:
-    """D.3.5: who is interrupted leaves the line, and gives back what he had gathered."""
+    """P-D.3.5: who is interrupted leaves the line, and gives back what he had gathered."""
     with frozen(mock_cluster.pid):
         interrupted("memory (send)", lambda: fill(producer))
         interrupted("memory (send_many)", lambda: producer.send_many("t", [bytes(10_000)] * 200))
@@ -117,7 +120,7 @@ def test_while_waiting_for_results(producer: KafkaProducer, mock_cluster: MockCl
 
 
 def test_while_flushing(producer: KafkaProducer, mock_cluster: MockCluster) -> None:
-    """A.7.3"""
+    """P-A.7.3"""
     with frozen(mock_cluster.pid):
         future = producer.send("t", b"x")
         interrupted("flush()", producer.flush)
@@ -126,8 +129,8 @@ def test_while_flushing(producer: KafkaProducer, mock_cluster: MockCluster) -> N
 
 
 def test_an_interrupted_flush_leaves_no_hurry_behind(new_peer_cluster: PeerClusterFactory) -> None:
-    """A.7.3, D.10.5, L 50 testAwaitFlushComplete: linger counts again, as the other node's record
-    shows."""
+    """P-A.7.3, P-D.10.5, P-L.50 testAwaitFlushComplete: linger counts again, as the other node's
+    record shows."""
     cluster = new_peer_cluster(nodes=2, topics={"t": 2})
     with quick_producer(cluster, linger_ms=60_000, batch_size=1_000) as producer:
         cluster.on(PRODUCE).hold().once()
@@ -140,11 +143,11 @@ def test_an_interrupted_flush_leaves_no_hurry_behind(new_peer_cluster: PeerClust
         assert full.result(20).offset == 1
         assert not lingering.done()
         assert cluster.values("t", 1) == []
-        assert producer._engine.incomplete_batches == 2
+        assert incomplete_for_test(producer._engine)[0] == 2
 
 
 def test_while_closing(producer: KafkaProducer, mock_cluster: MockCluster) -> None:
-    """A.9.7, L 10 shouldCloseProperlyAndThrowIfInterrupted: it ends at once, then lets the
+    """P-A.9.7, P-L.10 shouldCloseProperlyAndThrowIfInterrupted: it ends at once, then lets the
     interrupt through."""
     with frozen(mock_cluster.pid):
         future = producer.send("t", b"x")
@@ -178,3 +181,101 @@ def test_a_handler_that_returns_is_run_and_the_wait_goes_on(
         signal.signal(signal.SIGUSR1, before)
     assert ran == [signal.SIGUSR1]
     assert_works(producer)
+
+
+CLOSING = """
+import json, signal, sys, threading, time
+from support.processes import forking
+import fastprod.producer
+from fastprod import KafkaProducer
+from fastprod.errors import ProducerClosedError
+
+producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+handled = []
+
+def close(*_):
+    producer.close(10)
+    handled.append(producer.closed)
+
+def interrupted(function):
+    def run(*arguments, **keywords):
+        found = function(*arguments, **keywords)
+        if not handled:
+            signal.raise_signal(signal.SIGTERM)
+        return found
+    return run
+
+def refused():
+    try:
+        producer.send("t", b"refused", on_delivery=print)
+    except ProducerClosedError:
+        return handled
+
+signal.signal(signal.SIGTERM, close)
+producer.send("t", b"first").result(20)
+"""
+
+
+@pytest.mark.parametrize("where", ["bootstrap_nodes", "NetworkClient.start"])
+def test_a_handler_may_close_what_a_forked_child_is_about_to_make(
+    mock_cluster: MockCluster, where: str
+) -> None:
+    """Resolving names may take seconds, in which a worker is told to end."""
+    script = f"""
+        def child():
+            module = fastprod.producer
+            module.{where} = interrupted(module.{where})
+            ends = refused()
+            return [ends, producer.closed, threading.active_count(), forking.sockets()]
+
+        print(json.dumps({{"child": forking.Child(child).result()}}))
+        producer.close()
+        """
+    told = run_python(CLOSING + textwrap.dedent(script), mock_cluster.bootstrap_servers).told
+    assert told == {"child": [[True], True, 1, []]}
+
+
+def test_a_handler_may_close_while_the_thread_of_the_callbacks_is_started(
+    mock_cluster: MockCluster,
+) -> None:
+    script = """
+        def child():
+            producer.send("t", b"of the child").result(20)
+            threading.Thread.start = interrupted(threading.Thread.start)
+            return [refused(), producer.closed, threading.active_count(), forking.sockets()]
+
+        print(json.dumps({"child": forking.Child(child).result()}))
+        producer.close()
+        """
+    told = run_python(CLOSING + textwrap.dedent(script), mock_cluster.bootstrap_servers).told
+    assert told == {"child": [[True], True, 1, []]}
+
+
+def test_a_handler_may_send_while_the_thread_of_the_callbacks_is_started(
+    mock_cluster: MockCluster,
+) -> None:
+    script = """
+        calls = []
+
+        def note(metadata, error):
+            calls.append([threading.current_thread().name, error])
+
+        def send(*_):
+            handled.append(True)
+            producer.send("t", b"from the handler", on_delivery=note)
+
+        def child():
+            producer.send("t", b"of the child").result(20)
+            signal.signal(signal.SIGTERM, send)
+            threading.Thread.start = interrupted(threading.Thread.start)
+            producer.send("t", b"interrupted", on_delivery=note)
+            producer.flush(20)
+            threads = [each.name for each in threading.enumerate() if "delivery" in each.name]
+            producer.close(20)
+            return [len(calls), len(threads), len({name for name, _ in calls}), len(handled)]
+
+        print(json.dumps({"child": forking.Child(child).result()}))
+        producer.close()
+        """
+    told = run_python(CLOSING + textwrap.dedent(script), mock_cluster.bootstrap_servers).told
+    assert told == {"child": [2, 1, 1, 1]}

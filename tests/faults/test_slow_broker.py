@@ -1,6 +1,6 @@
-"""Brokers that are slow, throttle, or share no version with us (contract C.5.7, G.8, F.4.1).
+"""Brokers that are slow, throttle, or share no version with us (contract P-C.5.7, P-G.8, P-F.4.1).
 
-Numbers 61, 88 and 130 of contract list L, through the public API.
+P-L.61, P-L.88 and P-L.130, through the public API.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import PRODUCE
 from fastprod.errors import KafkaError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
+from fastprod.protocol.api_keys import PRODUCE
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 30.0
 # Enough that by chance alone the slow broker, at one in the number that waits for it, is not left
@@ -40,9 +40,9 @@ def longest_run_of_fast_records(producer: KafkaProducer) -> int:
 def test_records_without_a_key_leave_out_a_broker_that_takes_nothing(
     new_peer_cluster: PeerClusterFactory, state: str
 ) -> None:
-    """L 61, L 88 testNodeLatencyStats, C.5.7: although it is connected; as many requests as may be
-    are under way to it, or it asked for a pause. Weighed by the queues alone (C.5.6) it would go on
-    getting one record in as many as wait for it."""
+    """P-L.61, P-L.88 testNodeLatencyStats, P-C.5.7: although it is connected; as many requests as
+    may be are under way to it, or it asked for a pause. Weighed by the queues alone (P-C.5.6) it
+    would go on getting one record in as many as wait for it."""
     cluster = new_peer_cluster(2, {"t": 2}, check="crc")
     with KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,
@@ -69,7 +69,7 @@ def test_records_without_a_key_leave_out_a_broker_that_takes_nothing(
 
 
 def test_a_throttled_broker_gets_nothing_until_its_time_is_over(peer: Peer) -> None:
-    """G.8, L 130."""
+    """P-G.8, P-L.130."""
     with KafkaProducer(bootstrap_servers=peer.bootstrap_servers, linger_ms=0) as producer:
         producer.send("t", b"0", partition=0).result(BOUND_S)
         peer.on(PRODUCE).throttle(300)
@@ -82,7 +82,7 @@ def test_a_throttled_broker_gets_nothing_until_its_time_is_over(peer: Peer) -> N
 
 
 def test_without_a_common_version_records_fail(new_peer: PeerFactory) -> None:
-    """F.4.1: no request can be made of them; they do not wait for their timeout."""
+    """P-F.4.1: no request can be made of them; they do not wait for their timeout."""
     peer = new_peer({"t": 1}, versions={PRODUCE: (20, 21)})
     with KafkaProducer(bootstrap_servers=peer.bootstrap_servers, linger_ms=0) as producer:
         error = producer.send("t", b"x", partition=0).exception(BOUND_S)

@@ -1,4 +1,6 @@
-"""Callbacks slower than the senders: what waits for them counts as buffer_memory (D.3, A.3.13)."""
+"""Callbacks slower than the senders: what waits for them counts as buffer_memory (P-D.3,
+P-A.3.13).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer
+from fastprod._core.testing.engine_doors import incomplete_for_test
 from fastprod.errors import BufferExhaustedError, ProducerClosedError
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 BUFFER_BYTES = 1 << 20
 RECORD_BYTES = 100
@@ -111,7 +114,7 @@ def last_refusal(
     while True:
         error = first_refusal(send, producer, gate, calls)
         assert isinstance(error, BufferExhaustedError)
-        peer.wait_until(lambda: producer._engine.incomplete_records == 0)
+        peer.wait_until(lambda: incomplete_for_test(producer._engine)[1] == 0)
         if error.callback_bytes > BUFFER_BYTES // 2:
             return error
 
@@ -150,7 +153,7 @@ def all_is_free(producer: KafkaProducer) -> bool:
 def test_senders_wait_for_a_callback_that_does_not_return(
     peer: Peer, gate: Gate, send: Any, calls: int, has_interceptor: bool
 ) -> None:
-    """D3: buffer_memory bounds what waits for callbacks too; the error says how much that is."""
+    """buffer_memory bounds what waits for callbacks too; the error says how much that is."""
     settings = {"interceptor_classes": [gate]} if has_interceptor else {}
     with small_producer(peer, gate, **settings) as producer:
         error = last_refusal(send, producer, gate, calls, peer)
@@ -170,12 +173,12 @@ def test_senders_wait_for_a_callback_that_does_not_return(
 def test_records_without_callbacks_count_only_until_they_are_acknowledged(
     peer: Peer, gate: Gate
 ) -> None:
-    """D3: while a callback does not return, other records come and go."""
+    """While a callback does not return, other records come and go."""
     with small_producer(peer, gate, max_block_ms=60_000) as producer:
         producer.send("t", b"x", on_delivery=gate.on_delivery)
         assert gate.entered.wait(WAIT_S)
         assert first_refusal(send_only, producer, gate, MANY // 4) is None
-        peer.wait_until(lambda: producer._engine.incomplete_batches == 1)
+        peer.wait_until(lambda: incomplete_for_test(producer._engine)[0] == 1)
         assert 0 < producer._engine.counters()["buffer_callback_bytes"] < 10_000
 
 
@@ -188,7 +191,7 @@ def test_try_send_fails_at_once_while_callbacks_hold_the_memory(peer: Peer, gate
 
 
 def test_a_callback_that_sends_goes_past_those_who_wait_for_it(peer: Peer) -> None:
-    """D3: all the memory waits for callbacks, senders stand in line, and a callback sends."""
+    """All the memory waits for callbacks, senders stand in line, and a callback sends."""
     told: list[int] = []
     answers: list[Any] = []
 
@@ -213,7 +216,7 @@ def test_a_callback_that_sends_goes_past_those_who_wait_for_it(peer: Peer) -> No
 
 
 def test_a_callback_that_floods_fails_at_once_when_as_much_again_waits(peer: Peer) -> None:
-    """D3: its records would wait for itself: up to buffer_memory of them, then no more."""
+    """Its records would wait for itself: up to buffer_memory of them, then no more."""
     failed: list[BaseException | None] = []
     ended = threading.Event()
 
@@ -239,7 +242,7 @@ def test_a_callback_that_floods_fails_at_once_when_as_much_again_waits(peer: Pee
 
 
 def test_a_bulk_from_a_callback_goes_past_those_who_wait(peer: Peer) -> None:
-    """D3: send_many in a callback, as send."""
+    """send_many in a callback, as send."""
     bulks: list[Any] = []
 
     def send_bulk_of_its_own(_metadata: Any, error: BaseException | None) -> None:
@@ -259,7 +262,7 @@ def test_a_bulk_from_a_callback_goes_past_those_who_wait(peer: Peer) -> None:
 
 
 def test_close_releases_who_waits_for_callbacks(peer: Peer, gate: Gate) -> None:
-    """A.9.3: also while the callback does not return."""
+    """P-A.9.3: also while the callback does not return."""
     ended: list[BaseException] = []
 
     def send_for_ever() -> None:
@@ -273,7 +276,7 @@ def test_close_releases_who_waits_for_callbacks(peer: Peer, gate: Gate) -> None:
         sender = threading.Thread(target=send_for_ever)
         sender.start()
         peer.wait_until(lambda: producer._engine.counters()["waiting_threads"] == 1)
-        peer.wait_until(lambda: producer._engine.incomplete_records == 0)
+        peer.wait_until(lambda: incomplete_for_test(producer._engine)[1] == 0)
         producer.close(0.1)
         sender.join(WAIT_S)
         assert [type(each) for each in ended] == [ProducerClosedError]

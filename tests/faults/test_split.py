@@ -1,6 +1,6 @@
-"""Batches that the broker finds too large (contract D.9), through the public API.
+"""Batches that the broker finds too large (contract P-D.9), through the public API.
 
-Numbers 57, 58, 59, 115 and 119 of contract list L.
+P-L.57, P-L.58, P-L.59, P-L.115 and P-L.119.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import threading
 import pytest
 
 from fastprod import KafkaProducer, RecordMetadata
-from fastprod.api_versions import PRODUCE
 from fastprod.errors import RecordTooLargeError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerFactory
+from fastprod.protocol.api_keys import PRODUCE
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 
 BOUND_S = 30.0
 LONG_MS = 60_000
@@ -37,12 +37,12 @@ def new_producer(peer: Peer, **config: object) -> KafkaProducer:
 def test_a_batch_is_cut_until_it_fits(
     new_peer: PeerFactory, limit_bytes: int, is_idempotent: bool
 ) -> None:
-    """L 57 testSplitAndReenqueue, L 115 testIdempotentSplitBatchAndSend, D.9.7: however small the
-    broker's limit is, everything arrives, in order, with keys, headers and timestamps."""
+    """P-L.57 testSplitAndReenqueue, P-L.115 testIdempotentSplitBatchAndSend, P-D.9.7: however small
+    the broker's limit is, everything arrives, in order, with keys, headers and timestamps."""
     peer = new_peer({"t": 1}, max_message_bytes=limit_bytes)
     settings: dict[str, object] = {"enable_idempotence": is_idempotent}
     if not is_idempotent:
-        settings["max_in_flight_requests_per_connection"] = 1  # or a child passes another (F.3.6)
+        settings["max_in_flight_requests_per_connection"] = 1  # or a child passes another (P-F.3.6)
     with new_producer(peer, **settings) as producer:
         futures = [
             producer.send(
@@ -69,7 +69,7 @@ def test_a_batch_is_cut_until_it_fits(
 
 
 def test_a_record_too_large_by_itself_fails_alone(new_peer: PeerFactory) -> None:
-    """L 119, D.9.1: the others of its batch arrive."""
+    """P-L.119, P-D.9.1: the others of its batch arrive."""
     peer = new_peer({"t": 1}, max_message_bytes=500)
     with new_producer(peer) as producer:
         values = [b"%d" % number * (600 if number == 4 else 50) for number in range(10)]
@@ -84,7 +84,7 @@ def test_a_record_too_large_by_itself_fails_alone(new_peer: PeerFactory) -> None
 
 
 def test_flush_waits_for_the_last_child(new_peer: PeerFactory) -> None:
-    """D.9.6, A.7.5: of a batch that was split while flush was waiting."""
+    """P-D.9.6, P-A.7.5: of a batch that was split while flush was waiting."""
     peer = new_peer({"t": 1}, max_message_bytes=300)
     rule = peer.on(PRODUCE).hold()
     with new_producer(peer) as producer:
@@ -110,7 +110,7 @@ def test_flush_waits_for_the_last_child(new_peer: PeerFactory) -> None:
 
 
 def test_callbacks_of_a_split_batch_are_called_once_in_order(new_peer: PeerFactory) -> None:
-    """D.9.5, D.10.4."""
+    """P-D.9.5, P-D.10.4."""
     peer = new_peer({"t": 1}, max_message_bytes=250)
     calls: list[int] = []
 
@@ -127,7 +127,7 @@ def test_callbacks_of_a_split_batch_are_called_once_in_order(new_peer: PeerFacto
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches_are_cut_too(new_peer: PeerFactory, codec: str) -> None:
-    """D.9.2: the children are compressed anew."""
+    """P-D.9.2: the children are compressed anew."""
     peer = new_peer({"t": 1}, max_message_bytes=2_000)
     source = random.Random(codec)
     values = [source.randbytes(100) + b"%d" % number for number in range(300)]
@@ -140,7 +140,9 @@ def test_compressed_batches_are_cut_too(new_peer: PeerFactory, codec: str) -> No
 
 
 def test_what_was_sent_behind_a_split_batch_stays_behind_it(new_peer: PeerFactory) -> None:
-    """D.9.3, F.5.8: several large batches under way at once; a broker that knows the producer."""
+    """P-D.9.3, P-F.5.8: several large batches under way at once; a broker that knows the
+    producer.
+    """
     peer = new_peer({"t": 1}, max_message_bytes=400)
     with new_producer(peer, linger_ms=0, batch_size=1_000) as producer:
         producer.send("t", b"first", partition=0).result(BOUND_S)
@@ -151,7 +153,7 @@ def test_what_was_sent_behind_a_split_batch_stays_behind_it(new_peer: PeerFactor
 
 
 def test_a_split_and_lost_connections_go_together(new_peer: PeerFactory) -> None:
-    """D.9.3, F.5.3: children are found again by their sequences."""
+    """P-D.9.3, P-F.5.3: children are found again by their sequences."""
     peer = new_peer({"t": 1}, max_message_bytes=400)
     for number in range(12):
         rule = peer.on(PRODUCE).after(number % 4)

@@ -1,4 +1,4 @@
-"""Where records without a key go: spread over partitions and brokers (contract C.3, C.5).
+"""Where records without a key go: spread over partitions and brokers (contract P-C.3, P-C.5).
 
 Where chance alone decides, a bound is missed in less than one run of a million.
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fastprod.api_versions import PRODUCE
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 PARTITIONS = 12
 NO_LEADER = -1
@@ -26,7 +26,7 @@ def records_in(peer: Peer, partitions: int = PARTITIONS) -> list[int]:
 
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_single_records_are_spread_evenly(new_peer: PeerFactory, adaptive: bool) -> None:
-    """C.5.5: the sticky limit is reached by each record."""
+    """P-C.5.5: the sticky limit is reached by each record."""
     peer = new_peer({"t": PARTITIONS}, check="crc")
     count = 6_000
     with quick_producer(
@@ -44,7 +44,7 @@ def test_single_records_are_spread_evenly(new_peer: PeerFactory, adaptive: bool)
 
 
 def test_records_stick_to_a_partition_until_its_batch_is_complete(new_peer: PeerFactory) -> None:
-    """C.5.2, C.5.3, L 78: few requests although there are many partitions."""
+    """P-C.5.2, P-C.5.3, P-L.78: few requests although there are many partitions."""
     peer = new_peer({"t": PARTITIONS}, check="crc")
     with quick_producer(peer, linger_ms=60_000, batch_size=4_096) as producer:
         futures = [producer.send("t", bytes(90)) for _ in range(4_000)]
@@ -60,7 +60,7 @@ def test_records_stick_to_a_partition_until_its_batch_is_complete(new_peer: Peer
 
 
 def test_a_bulk_is_spread_like_single_records(new_peer: PeerFactory) -> None:
-    """C.5: and each record of it once; by chance alone, not by the queues of the moment."""
+    """P-C.5: and each record of it once; by chance alone, not by the queues of the moment."""
     peer = new_peer({"t": PARTITIONS}, check="crc")
     with quick_producer(
         peer, batch_size=200, partitioner_adaptive_partitioning_enable=False
@@ -75,7 +75,9 @@ def test_a_bulk_is_spread_like_single_records(new_peer: PeerFactory) -> None:
 def test_a_partition_without_a_leader_gets_nothing_while_there_are_others(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """C.5.5, L 79 unavailablePartitionsTest; those that name it, or whose key does, wait (C.3)."""
+    """P-C.5.5, P-L.79 unavailablePartitionsTest; those that name it, or whose key does, wait
+    (P-C.3).
+    """
     cluster = new_peer_cluster(1, {"t": 4}, check="crc")
     cluster.move_leader("t", 2, NO_LEADER)
     with quick_producer(cluster, batch_size=1) as producer:
@@ -92,7 +94,7 @@ def test_a_partition_without_a_leader_gets_nothing_while_there_are_others(
 
 
 def test_without_any_leader_records_wait_for_one(new_peer_cluster: PeerClusterFactory) -> None:
-    """C.5.5: uniform among all then; nothing is lost."""
+    """P-C.5.5: uniform among all then; nothing is lost."""
     cluster = new_peer_cluster(1, {"t": 3}, check="crc")
     for partition in range(3):
         cluster.move_leader("t", partition, NO_LEADER)
@@ -105,7 +107,9 @@ def test_without_any_leader_records_wait_for_one(new_peer_cluster: PeerClusterFa
 
 
 def test_longer_queues_get_fewer_records(new_peer_cluster: PeerClusterFactory) -> None:
-    """C.5.6, C.5.9: a broker that answers nothing keeps its queue, and the other one's is empty."""
+    """P-C.5.6, P-C.5.9: a broker that answers nothing keeps its queue, and the other one's is
+    empty.
+    """
     cluster = new_peer_cluster(2, {"t": 2}, check="crc")
     slow = cluster.leader_node("t", 0)
     settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Brokers that want to be left alone for a while (KIP-219, contract G.8)."""
+"""Brokers that want to be left alone for a while (KIP-219, contract P-G.8)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
-from peer.journal import Request
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory
+from support.peer.journal import Request
+from support.peer.scripted_peer import Peer
 
 THROTTLE_MS = 500
 SLACK_S = 0.02
@@ -25,7 +25,7 @@ def is_throttled(producer: KafkaProducer) -> bool:
 def test_after_a_control_answer_nothing_is_sent_until_the_time_is_over(
     peer: Peer, api_key: int
 ) -> None:
-    """G.8: neither records nor requests of its own kind."""
+    """P-G.8: neither records nor requests of its own kind."""
     rule = peer.on(api_key).on_connection(2).after(0 if api_key == API_VERSIONS else 1)
     rule.throttle(THROTTLE_MS)
     with quick_producer(peer, linger_ms=0, metadata_max_age_ms=40) as producer:
@@ -47,7 +47,7 @@ def test_after_a_control_answer_nothing_is_sent_until_the_time_is_over(
 def test_after_a_produce_answer_metadata_goes_to_somebody_else(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """G.6, G.8: the control thread knows of the pause that the I/O thread was asked for."""
+    """P-G.6, P-G.8: the control thread knows of the pause that the I/O thread was asked for."""
     cluster = new_peer_cluster(2, {"t": 2})
     with quick_producer(cluster, linger_ms=0) as producer:
         for partition in (0, 1):
@@ -66,7 +66,7 @@ def test_after_a_produce_answer_metadata_goes_to_somebody_else(
 
 
 def test_the_only_broker_is_asked_for_a_new_topic_when_its_pause_is_over(peer: Peer) -> None:
-    """G.8: who waits for the topic waits that long, and is served."""
+    """P-G.8: who waits for the topic waits that long, and is served."""
     peer.add_topic("u")
     with quick_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"x", partition=0).result(WAIT_S)
@@ -80,7 +80,7 @@ def test_the_only_broker_is_asked_for_a_new_topic_when_its_pause_is_over(peer: P
 
 
 def test_requests_under_way_are_waited_for_that_much_longer(peer: Peer) -> None:
-    """G.2.4, G.8: the pause does not count against request_timeout_ms."""
+    """P-G.2.4, P-G.8: the pause does not count against request_timeout_ms."""
     with quick_producer(
         peer, linger_ms=0, request_timeout_ms=400, delivery_timeout_ms=60_000
     ) as producer:
@@ -99,7 +99,7 @@ def test_requests_under_way_are_waited_for_that_much_longer(peer: Peer) -> None:
 
 
 def test_old_versions_waited_themselves(peer: Peer) -> None:
-    """G.8, L 167 testThrottlingNotEnabledForConnectionToOlderBroker: Produce up to 5, Metadata
+    """P-G.8, P-L.167 testThrottlingNotEnabledForConnectionToOlderBroker: Produce up to 5, Metadata
     up to 5; the time that they tell is over."""
     peer.speak(PRODUCE, 0, 5)
     peer.speak(METADATA, 0, 5)

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.api_versions import METADATA
 from fastprod.errors import (
     DeliveryTimeoutError,
     InvalidTopicError,
@@ -16,9 +15,10 @@ from fastprod.errors import (
     MetadataTimeoutError,
     UnknownTopicOrPartitionError,
 )
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
@@ -53,7 +53,7 @@ def asked_for(peer: Peer, topic: str) -> int:
 
 
 def test_an_unknown_topic_is_named_with_the_brokers_error(peer: Peer) -> None:
-    """A.4.5, L 14, L 16; issue point 7: unknown topic, auto-create off."""
+    """P-A.4.5, P-L.14, P-L.16: unknown topic, auto-create off."""
     with quick_producer(peer, max_block_ms=300) as producer:
         error = producer.send("nowhere", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
@@ -71,7 +71,7 @@ def test_an_unknown_topic_is_named_with_the_brokers_error(peer: Peer) -> None:
 
 
 def test_a_topic_that_is_made_while_its_sender_waits_is_found(peer: Peer) -> None:
-    """A.4.4, H.6: unknown topic, then created."""
+    """P-A.4.4, P-H.6: unknown topic, then created."""
     with quick_producer(peer) as producer:
         thread, *_ = found = send_later(producer, "new")
         peer.wait_until(lambda: asked_for(peer, "new") >= 2)
@@ -84,7 +84,7 @@ def test_a_topic_that_is_made_while_its_sender_waits_is_found(peer: Peer) -> Non
 
 @pytest.mark.parametrize("name", ["\ud800", "a\udcffb", "", "x" * 250])
 def test_a_name_that_no_broker_can_be_asked_for_spoils_nothing(peer: Peer, name: str) -> None:
-    """A.4.6; issue point 7: the producer goes on with other topics."""
+    """P-A.4.6: the producer goes on with other topics."""
     with quick_producer(peer) as producer:
         error = producer.send(name, b"x").exception(WAIT_S)
         assert isinstance(error, InvalidTopicError)
@@ -97,7 +97,9 @@ def test_a_name_that_no_broker_can_be_asked_for_spoils_nothing(peer: Peer, name:
 def test_a_topic_made_again_with_fewer_partitions_gets_its_records_there(
     new_peer: PeerFactory,
 ) -> None:
-    """H.4.2, J.3.4: keys go by the new number of partitions, and none to those that are gone."""
+    """P-H.4.2, P-J.3.4: keys go by the new number of partitions, and none to those that are
+    gone.
+    """
     peer = new_peer({"t": 8})
     with quick_producer(peer, max_block_ms=500) as producer:
         for partition in range(8):
@@ -119,7 +121,7 @@ def test_a_topic_made_again_with_fewer_partitions_gets_its_records_there(
 
 
 def test_records_for_a_topic_that_was_deleted_expire_and_the_error_says_so(peer: Peer) -> None:
-    """F.4 (UNKNOWN_TOPIC_OR_PARTITION: retries until the delivery timeout), D.8.2, D.10.4."""
+    """P-F.4 (UNKNOWN_TOPIC_OR_PARTITION: retries until the delivery timeout), P-D.8.2, P-D.10.4."""
     with quick_producer(
         peer, request_timeout_ms=400, delivery_timeout_ms=500, max_block_ms=200
     ) as producer:
@@ -136,7 +138,7 @@ def test_records_for_a_topic_that_was_deleted_expire_and_the_error_says_so(peer:
 def test_records_that_wait_longer_than_metadata_keeps_their_topic_are_delivered(
     new_peer_cluster: PeerClusterFactory, is_listed: bool
 ) -> None:
-    """H.3, D.5.1: idle topics leave the metadata, and these have no leader, or one that is down
+    """P-H.3, P-D.5.1: idle topics leave the metadata, and these have no leader, or one that is down
     and named all the while; each is asked for again as long as it has records."""
     cluster = new_peer_cluster(2, {"a": 2, "b": 2, "c": 2})
     with quick_producer(

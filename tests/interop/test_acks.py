@@ -10,10 +10,10 @@ from conftest import TopicFactory
 from fastprod import KafkaProducer
 from fastprod.errors import DeliveryTimeoutError
 from kafka_cluster import KafkaCluster
-from ledger import Ledger
-from readers import READERS, end_offsets, read_with_confluent
-from senders import send_workload
-from workload import Workload
+from support.engine.senders import send_workload
+from support.records.ledger import Ledger
+from support.records.readers import READERS, end_offsets, read_with_confluent
+from support.records.workload import Workload
 
 PARTITIONS = 3
 RECORDS = 4_000
@@ -49,7 +49,7 @@ def prove(kafka: KafkaCluster, name: str, ledger: Ledger) -> None:
 def test_records_are_there_once_and_in_order_with_any_acks(
     kafka3: KafkaCluster, topic: TopicFactory, acks: str, idempotent: bool, in_flight: int
 ) -> None:
-    """B.2, F.3: a producer id and sequences only where they are asked for."""
+    """P-B.2, P-F.3: a producer id and sequences only where they are asked for."""
     name = topic(kafka3, PARTITIONS)
     ledger = Ledger(Workload(RECORDS), has_offsets=acks != "0")
     settings = {
@@ -79,7 +79,7 @@ def test_records_are_there_once_and_in_order_with_any_acks(
 def test_too_few_replicas_in_sync_means_retries_then_expiry_and_no_record_twice(
     kafka3: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """F.4 (NOT_ENOUGH_REPLICAS), D.8.2: the error says how often it was tried and why not."""
+    """P-F.4 (NOT_ENOUGH_REPLICAS), P-D.8.2: the error says how often it was tried and why not."""
     name = topic(kafka3, 1, config={"min.insync.replicas": "3"})
     follower = next(node for node in kafka3.node_ids if node != kafka3.leader(name, 0))
     patient = KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers)

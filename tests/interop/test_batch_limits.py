@@ -10,10 +10,10 @@ from conftest import TopicFactory
 from fastprod import KafkaProducer
 from fastprod.errors import RecordTooLargeError
 from kafka_cluster import KafkaCluster
-from ledger import Ledger
-from readers import READERS, read_with_confluent
-from senders import send_workload
-from workload import Workload
+from support.engine.senders import send_workload
+from support.records.ledger import Ledger
+from support.records.readers import READERS, read_with_confluent
+from support.records.workload import Workload
 
 PARTITIONS = 3
 TOPIC_LIMIT_BYTES = 20_000
@@ -25,7 +25,7 @@ TIMEOUT_S = 30.0
 def test_batches_above_the_topics_limit_are_split_and_each_record_arrives_once(
     kafka: KafkaCluster, topic: TopicFactory, codec: str, idempotent: bool
 ) -> None:
-    """D.9: order, sequences and futures survive; nobody sees the split."""
+    """P-D.9: order, sequences and futures survive; nobody sees the split."""
     name = topic(kafka, PARTITIONS, config={"max.message.bytes": str(TOPIC_LIMIT_BYTES)})
     ledger = Ledger(Workload(6_000, largest_bytes=TOPIC_LIMIT_BYTES // 2))
     settings = {
@@ -49,7 +49,7 @@ def test_batches_above_the_topics_limit_are_split_and_each_record_arrives_once(
 def test_one_record_above_the_topics_limit_fails_and_its_neighbours_arrive(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """D.9.1, D.9.7, F.5.8: the partition goes on under a new epoch."""
+    """P-D.9.1, P-D.9.7, P-F.5.8: the partition goes on under a new epoch."""
     name = topic(kafka, 1, config={"max.message.bytes": str(TOPIC_LIMIT_BYTES)})
     values = [b"%d" % number for number in range(40)]
     values[17] = b"x" * (2 * TOPIC_LIMIT_BYTES)
@@ -75,7 +75,7 @@ def test_one_record_above_the_topics_limit_fails_and_its_neighbours_arrive(
 def test_a_record_above_a_limit_of_ours_fails_at_once_and_nothing_is_sent(
     kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, int], size: int, limit: str
 ) -> None:
-    """A.3.12: by the future."""
+    """P-A.3.12: by the future."""
     name = topic(kafka)
     with KafkaProducer({"bootstrap_servers": kafka.bootstrap_servers, **settings}) as producer:
         refused = producer.send(name, bytes(size))
@@ -91,7 +91,7 @@ def test_a_record_above_a_limit_of_ours_fails_at_once_and_nothing_is_sent(
 def test_records_of_200_kb_pass_through_a_buffer_that_holds_few_of_them(
     kafka: KafkaCluster, topic: TopicFactory, buffer_kib: int, codec: str
 ) -> None:
-    """D.3.3: callers wait in line; everything arrives, the bound holds, and nothing leaks."""
+    """P-D.3.3: callers wait in line; everything arrives, the bound holds, and nothing leaks."""
     name = topic(kafka, PARTITIONS)
     values = {
         lane: [bytes([lane]) * (200_000 - number) for number in range(40)] for lane in range(4)

@@ -1,4 +1,4 @@
-"""Other people's clients, and ours, against the embedded broker (B2).
+"""Other people's clients, and ours, against the embedded broker (B-B2).
 
 Every producer in every mode with every codec, each topic read back by three consumers, record for
 record. What was tried stands in build/broker-clients.md.
@@ -28,7 +28,7 @@ from kafka.admin import NewTopic as KafkaNewTopic
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
-from readers import READERS, ReadRecord
+from support.records.readers import READERS, ReadRecord
 
 TIMEOUT_S = 30.0
 PARTITIONS = 3
@@ -254,7 +254,7 @@ def test_every_consumer_finds_each_record_as_it_was_sent(
     broker: Broker,
     tried: dict[tuple[str, str, str], Tried],
 ) -> None:
-    """B2.1, B2.2, B2.3: content, key, headers, timestamp; offsets without gaps."""
+    """B-B2.1, B-B2.2, B-B2.3: content, key, headers, timestamp; offsets without gaps."""
     PRODUCERS[client](broker.bootstrap_servers, "t", mode == "idempotent", codec)
     logs = [broker._partition("t", index).log for index in range(PARTITIONS)]
     batches = [batch for log in logs for batch in log.batches()]
@@ -304,7 +304,7 @@ def test_every_consumer_finds_what_the_java_producer_sent(
     tried: dict[tuple[str, str, str], Tried],
     tmp_path: Path,
 ) -> None:
-    """B2.4"""
+    """B-B2.4"""
     kafka_jars.resolve()
     with_java(broker.bootstrap_servers, "t", mode == "idempotent", codec, tmp_path)
     logs = [broker._partition("t", index).log for index in range(PARTITIONS)]
@@ -345,7 +345,7 @@ def _fill(broker: Broker) -> list[int]:
 
 
 def test_confluent_finds_offsets_by_time_and_both_ends(broker: Broker) -> None:
-    """D3: inside a compressed batch too."""
+    """B-D3: inside a compressed batch too."""
     times = _fill(broker)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": "any", "log_level": 0}
@@ -366,7 +366,7 @@ def test_confluent_finds_offsets_by_time_and_both_ends(broker: Broker) -> None:
 
 
 def test_kafka_python_finds_offsets_by_time_and_both_ends(broker: Broker) -> None:
-    """D3"""
+    """B-D3"""
     times = _fill(broker)
     consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers.split(","))
     try:
@@ -381,7 +381,7 @@ def test_kafka_python_finds_offsets_by_time_and_both_ends(broker: Broker) -> Non
 
 
 def test_aiokafka_finds_offsets_by_time_and_both_ends(broker: Broker) -> None:
-    """D3"""
+    """B-D3"""
     times = _fill(broker)
 
     async def run() -> None:
@@ -401,7 +401,7 @@ def test_aiokafka_finds_offsets_by_time_and_both_ends(broker: Broker) -> None:
 
 
 def test_confluents_admin_makes_describes_and_deletes_topics(broker: Broker) -> None:
-    """D4.5, D4.8: with the controller as Metadata tells it (B1.2)."""
+    """B-D4.5, B-D4.8: with the controller as Metadata tells it (B-B1.2)."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     new = ConfluentNewTopic("made", 5, 1, config={"max.message.bytes": "2000"})
     admin.create_topics([new])["made"].result(TIMEOUT_S)
@@ -418,7 +418,7 @@ def test_confluents_admin_makes_describes_and_deletes_topics(broker: Broker) -> 
 
 
 def test_kafka_pythons_admin_makes_describes_and_deletes_topics(broker: Broker) -> None:
-    """D4.5, D4.8"""
+    """B-D4.5, B-D4.8"""
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers.split(","))
     try:
         admin.create_topics([KafkaNewTopic("made", 4, 1)])
@@ -433,7 +433,7 @@ def test_kafka_pythons_admin_makes_describes_and_deletes_topics(broker: Broker) 
 
 
 def test_aiokafkas_admin_makes_and_deletes_topics(broker: Broker) -> None:
-    """D4.5: CreateTopics 3, from before flexible versions (B2.3)."""
+    """B-D4.5: CreateTopics 3, from before flexible versions (B-B2.3)."""
 
     async def run() -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -450,7 +450,7 @@ def test_aiokafkas_admin_makes_and_deletes_topics(broker: Broker) -> None:
 
 
 def test_a_waiting_consumer_gets_a_record_when_it_comes(broker: Broker) -> None:
-    """D2.3: the long poll ends with the append; its own time would be over in a minute only."""
+    """B-D2.3: the long poll ends with the append; its own time would be over in a minute only."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -475,7 +475,7 @@ def test_a_waiting_consumer_gets_a_record_when_it_comes(broker: Broker) -> None:
 
 
 def test_a_transactional_producer_fails_at_once_and_clearly(broker: Broker) -> None:
-    """E4: there are no transactions yet; the client must not retry until its time is over."""
+    """B-E4: there are no transactions yet; the client must not retry until its time is over."""
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

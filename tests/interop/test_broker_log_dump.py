@@ -1,4 +1,4 @@
-"""Kafka's own DumpLogSegments reads the files of the broker's log (broker C1.2, C2, C3, C6.7)."""
+"""Kafka's own DumpLogSegments reads the files of the broker's log (B-C1.2, B-C2, B-C3, B-C6.7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import log_dump
 from kafka_cluster import KafkaCluster
-from log_batches import CODECS, TIME, encoded, open_log
+from support.broker.log_batches import CODECS, TIME, encoded, open_log
 
 DAMAGE = re.compile(r"Mismatch|out of order|not found|Exception|corrupt", re.IGNORECASE)
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
@@ -55,7 +55,7 @@ def test_kafka_reads_every_record_and_finds_no_fault_in_log_and_indexes(
 
 
 def test_kafka_agrees_with_the_indexes(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """C3.1, C3.3: positions and largest timestamps."""
+    """B-C3.1, B-C3.3: positions and largest timestamps."""
     write(tmp_path)
     folder = tmp_path / "t-0"
     indexes = sorted([*folder.glob("*.index"), *folder.glob("*.timeindex")])
@@ -66,7 +66,7 @@ def test_kafka_agrees_with_the_indexes(kafka: KafkaCluster, tmp_path: Path) -> N
 
 
 def test_kafka_reads_the_snapshot_of_the_producers(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """C6.7."""
+    """B-C6.7."""
     write(tmp_path)
     snapshot = sorted((tmp_path / "t-0").glob("*.snapshot"))[-1]
     text = dumped(kafka, "--files", str(snapshot))

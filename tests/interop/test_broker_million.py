@@ -16,12 +16,12 @@ import kafka_admin
 import kafka_jars
 import log_dump
 from fastprod import KafkaProducer
-from ledger import Ledger
-from own_broker import OwnBroker
-from readers import READERS, end_offsets
-from scale import scaled, time_limit
-from senders import send_workload
-from workload import Workload
+from support.broker.own_broker import OwnBroker
+from support.engine.senders import send_workload
+from support.processes.scale import scaled, time_limit
+from support.records.ledger import Ledger
+from support.records.readers import READERS, end_offsets
+from support.records.workload import Workload
 
 RECORDS = 1_000_000
 RECORDS_PER_CODEC = 200_000
@@ -62,7 +62,7 @@ def prove(broker: OwnBroker, ledger: Ledger, codec: str) -> None:
 def test_a_million_records_are_in_our_broker_exactly_as_sent(
     tmp_path: Path, codec: str, count: int
 ) -> None:
-    """Broker issue 3; contract C.1, C.2, C.3, D.1."""
+    """B-C1, B-C2, B-C3, B-D1."""
     kafka_jars.resolve()
     ledger = Ledger(Workload(scaled(count), seed=21))
     with OwnBroker(tmp_path, nodes=3) as broker:
@@ -97,7 +97,7 @@ class Killer:
 
 @time_limit(1200, least_s=150)
 def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
-    """Broker issue 3; C8: what was acknowledged is there, and retries of it are known (C6)."""
+    """B-C8: what was acknowledged is there, and retries of it are known (B-C6)."""
     kafka_jars.resolve()
     seconds = scaled(FULL_S, at_least=LEAST_S)
     kills = max(2, KILLS * seconds // FULL_S)

@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-u
 from aiokafka import TopicPartition as AioPartition
 from aiokafka.errors import KafkaConnectionError  # type: ignore[import-untyped]
 
-import certificates
 import kafka_jars
-from certificates import Certificate
 from fastprod.broker import Broker
+from support.broker import certificates
+from support.broker.certificates import Certificate
 
 TIMEOUT_S = 30.0
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -143,7 +143,7 @@ CLIENTS: dict[str, Callable[[Broker, str, Certificate], Values]] = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_clients_write_and_read(client: str, secured: Secured, certificate: Certificate) -> None:
-    """A4.7, A7.5."""
+    """B-A4.7, B-A7.5."""
     assert CLIENTS[client](*secured, certificate) == VALUES
     assert [each.value for each in secured[0].records("t")] == VALUES
 
@@ -151,7 +151,7 @@ def test_clients_write_and_read(client: str, secured: Secured, certificate: Cert
 def test_the_java_producer_writes(
     secured: Secured, certificate: Certificate, tmp_path: Path
 ) -> None:
-    """A4.7, A7.5."""
+    """B-A4.7, B-A7.5."""
     broker, protocol = secured
     kafka_jars.resolve()
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -173,7 +173,7 @@ def test_the_java_producer_writes(
 
 
 def test_a_wrong_password_is_told(certificate: Certificate) -> None:
-    """A7.5: the client hears why, and nothing is written."""
+    """B-A7.5: the client hears why, and nothing is written."""
     errors: list[str] = []
     with start("SASL_PLAINTEXT", certificate) as broker:
         settings = for_confluent(broker, "SASL_PLAINTEXT", certificate)
@@ -211,8 +211,8 @@ def test_librdkafka_authenticates_again_on_the_same_connection(certificate: Cert
             sent += 1
             assert producer.flush(TIMEOUT_S) == 0
             time.sleep(0.01)
-        server = broker.nodes[0].server
+        server = broker._servers[0].server
         assert server is not None
         connected = sum(each.created_count for each in server.processors)
-        assert broker.nodes[0].metrics.snapshot()["36"].request_count > connected
+        assert broker._servers[0].metrics.snapshot()["36"].request_count > connected
         assert broker.end_offset("t", 0) == sent

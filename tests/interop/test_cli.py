@@ -17,12 +17,17 @@ from click.testing import CliRunner, Result
 
 import kafka_admin
 from conftest import TopicFactory
-from fastprod.cli import demo as demo_module
-from fastprod.cli import read_back
 from fastprod.cli.command import fastprod
-from fastprod.cli.read_back import ForeignReader
+from fastprod.cli.commands import demo as demo_module
+from fastprod.cli.records import read_back
+from fastprod.cli.records.read_back import ForeignReader
 from kafka_cluster import KafkaCluster
-from readers import ReadRecord, end_offsets, read_with_confluent, read_with_kafka_python
+from support.records.readers import (
+    ReadRecord,
+    end_offsets,
+    read_with_confluent,
+    read_with_kafka_python,
+)
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -189,7 +194,7 @@ def test_the_demo_reads_back_what_it_sent_and_removes_its_topic(
 
 
 def test_the_demo_has_a_broker_of_its_own_that_ends_with_it() -> None:
-    """Broker issue 1: a foreign reader has compared what came back."""
+    """A foreign reader has compared what came back."""
     with Child(COMMAND, "demo", "--records", "2000") as child:
         code, out, err = child.end()
     assert code == 0, err

@@ -10,7 +10,7 @@ import pyarrow as pa
 from conftest import TopicFactory
 from fastprod import KafkaProducer
 from kafka_cluster import KafkaCluster
-from readers import READERS, ReadRecord
+from support.records.readers import READERS, ReadRecord
 
 PARTITIONS = 3
 COUNT = 20_000

@@ -14,7 +14,7 @@ from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
 from log_dump import DumpFailed
 from mock_cluster import MockCluster
-from readers import end_offsets, read_with_confluent, read_with_kafka_python
+from support.records.readers import end_offsets, read_with_confluent, read_with_kafka_python
 
 RECORDS_PER_PARTITION = 50
 FIRST_TIMESTAMP_MS = 1_000

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from fastprod.records import RecordMetadata
-from ledger import Difference, Ledger
-from oracle import murmur2
-from readers import ReadRecord
-from workload import LARGEST_VALUE_BYTES, Workload
+from support.oracle import murmur2
+from support.records.ledger import Difference, Ledger
+from support.records.readers import ReadRecord
+from support.records.workload import LARGEST_VALUE_BYTES, Workload
 
 COUNT = 400
 PARTITIONS = 3

@@ -1,7 +1,7 @@
 """Acknowledgements and offsets against confluent-kafka's mock cluster.
 
 It keeps 5 MiB of a partition and checks nothing, so what it stored proves little; but it numbers
-records on its own, and it answers ApiVersions in a way of its own (G.5.3).
+records on its own, and it answers ApiVersions in a way of its own (P-G.5.3).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_records_have_the_offsets_in_which_they_were_sent(
 def test_without_acks_a_record_is_done_when_it_is_written_and_has_no_offset(
     mock_cluster: MockCluster,
 ) -> None:
-    """F.3.4"""
+    """P-F.3.4"""
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers, acks=0) as producer:
         futures = [producer.send("any", b"%d" % n, timestamp_ms=n) for n in range(RECORDS)]
         producer.flush(TIMEOUT_S)
@@ -71,7 +71,7 @@ def test_without_acks_a_record_is_done_when_it_is_written_and_has_no_offset(
 def test_a_server_that_refuses_the_newest_apiversions_is_asked_again_on_the_same_connection(
     mock_cluster: MockCluster,
 ) -> None:
-    """G.5.3: its refusal does not parse as version 0, and is understood all the same."""
+    """P-G.5.3: its refusal does not parse as version 0, and is understood all the same."""
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         assert producer.send("any", b"value", partition=0).result(TIMEOUT_S).offset == 0
         counters = producer._engine.counters()

@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastprod import protocol
-from fastprod.api_versions import (
-    API_VERSIONS,
+from fastprod.client.api_versions import (
     CLIENT_VERSIONS,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    METADATA,
-    PRODUCE,
+    api_versions_request,
+    parse_api_versions_response,
+    retry_version,
 )
+from fastprod.client.metadata.metadata_answer import NO_TOPIC_ID, metadata_request, read_metadata
+from fastprod.client.producer_id import producer_id_request, read_producer_id
+from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
+from fastprod.protocol.messages import end_txn
+from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
+from fastprod.protocol.messages.metadata import MetadataResponse
 from kafka_cluster import KafkaCluster
 from mock_cluster import MockCluster
 
@@ -58,44 +61,41 @@ def until(found: Callable[[], bool]) -> None:
 
 
 def test_kafka_understands_every_version_of_the_first_exchange(kafka: KafkaCluster) -> None:
-    """G.5.1-G.5.6, J.4."""
+    """P-G.5.1 to P-G.5.6, P-J.4."""
     for version in range(5):
         with connected(kafka.bootstrap_servers) as broker:
-            payload = broker.ask(protocol.api_versions_request(version, 7, "fp", *NAME))
-            correlation_id, answer = protocol.parse_api_versions_response(version, payload)
+            payload = broker.ask(api_versions_request(version, 7, "fp", *NAME))
+            correlation_id, answer = parse_api_versions_response(version, payload)
             assert (correlation_id, answer.error_code) == (7, 0)
             for api_key in (PRODUCE, METADATA, INIT_PRODUCER_ID):
                 assert answer.pick(api_key) == CLIENT_VERSIONS[api_key][1]
-            if version >= 3:
-                assert answer.finalized_features["transaction.version"] >= 1
-                assert answer.finalized_features_epoch >= 0
 
 
 def test_kafka_answers_a_version_it_does_not_know_in_version_0(kafka: KafkaCluster) -> None:
-    """G.5.3: the version to ask again with, on the same connection."""
+    """P-G.5.3: the version to ask again with, on the same connection."""
     with connected(kafka.bootstrap_servers) as broker:
-        frame = bytearray(protocol.api_versions_request(4, 7, "fp", *NAME))
+        frame = bytearray(api_versions_request(4, 7, "fp", *NAME))
         frame[6:8] = (99).to_bytes(2, "big")
-        _, answer = protocol.parse_api_versions_response(4, broker.ask(bytes(frame)))
+        _, answer = parse_api_versions_response(4, broker.ask(bytes(frame)))
         assert answer.error_code == 35
         highest = answer.versions[API_VERSIONS][1]
-        assert protocol.retry_version(99, answer) == highest
-        again = broker.ask(protocol.api_versions_request(min(highest, 4), 8, "fp", *NAME))
-        assert protocol.parse_api_versions_response(4, again)[1].error_code == 0
+        assert retry_version(99, answer) == highest
+        again = broker.ask(api_versions_request(min(highest, 4), 8, "fp", *NAME))
+        assert parse_api_versions_response(4, again)[1].error_code == 0
 
 
 def test_kafka_understands_every_version_of_a_metadata_request(
     kafka: KafkaCluster, topic: Callable[..., str]
 ) -> None:
-    """H.2.8, J.2.2, J.3.1, J.4."""
+    """P-H.2.8, P-J.2.2, P-J.3.1, P-J.4."""
     name = topic(kafka, partitions=3)
     low, high = CLIENT_VERSIONS[METADATA]
     with connected(kafka.bootstrap_servers) as broker:
         for version in range(low, high + 1):
 
-            def ask(topics: list[str] | None, version: int = version) -> protocol.MetadataResponse:
-                frame = protocol.metadata_request(version, 7, "fp", topics, False)
-                return protocol.parse_metadata_response(version, broker.ask(frame))
+            def ask(topics: list[str] | None, version: int = version) -> MetadataResponse:
+                frame = metadata_request(version, 7, "fp", topics, False)
+                return read_metadata(version, broker.ask(frame))
 
             response = ask([name, "no such topic!", f"{name}-missing"])
             by_name = {found.name: found for found in response.topics}
@@ -104,28 +104,28 @@ def test_kafka_understands_every_version_of_a_metadata_request(
             )
             assert (invalid.error_code, missing.error_code) == (17, 3)
             assert (known.name, known.error_code, known.is_internal) == (name, 0, False)
-            assert (known.topic_id != protocol.NO_TOPIC_ID) == (version >= 10)
-            assert sorted(p.partition for p in known.partitions) == [0, 1, 2]
+            assert (known.topic_id != NO_TOPIC_ID) == (version >= 10)
+            assert sorted(p.partition_index for p in known.partitions) == [0, 1, 2]
             for partition in known.partitions:
-                assert (partition.leader_id, partition.replicas) == (1, (1,))
-                assert (partition.leader_epoch >= 0) == (version >= 7)
-            assert [node.id for node in response.brokers] == [1]
+                assert (partition.leader_id, partition.replica_nodes) == (1, (1,))
+                assert (partition.leader_epoch >= 0) == (version >= 9)
+            assert [node.node_id for node in response.brokers] == [1]
             assert (response.error_code, response.cluster_id is None) == (0, False)
-            assert ask([]).topics == ()
+            assert ask([]).topics == []
             everything = ask(None).topics
             assert name in {found.name for found in everything}
 
 
 def test_kafka_gives_producer_ids_in_every_version(kafka: KafkaCluster) -> None:
-    """F.5.1, J.2.3, J.4."""
+    """P-F.5.1, P-J.2.3, P-J.4."""
     low, high = CLIENT_VERSIONS[INIT_PRODUCER_ID]
     with connected(kafka.bootstrap_servers) as broker:
         ids = set()
         for version in range(low, high + 1):
 
-            def ask(version: int = version) -> protocol.InitProducerIdResponse:
-                frame = protocol.init_producer_id_request(version, 7, "fp")
-                return protocol.parse_init_producer_id_response(version, broker.ask(frame))
+            def ask(version: int = version) -> InitProducerIdResponse:
+                frame = producer_id_request(version, "fp")
+                return read_producer_id(version, broker.ask(frame))
 
             # A fresh broker loads its block of ids first (COORDINATOR_LOAD_IN_PROGRESS).
             until(lambda: ask().error_code == 0)
@@ -135,38 +135,35 @@ def test_kafka_gives_producer_ids_in_every_version(kafka: KafkaCluster) -> None:
         assert len(ids) == high - low + 1
 
 
-def test_kafka_understands_what_is_written_from_kios_schemas(kafka: KafkaCluster) -> None:
-    """G.9, J.1: an answer, even an error, means that the request was parsed."""
-    message = {
-        "transactional_id": "fastprod-unknown",
-        "producer_id": 4000,
-        "producer_epoch": 7,
-        "committed": True,
-    }
+def test_kafka_understands_what_is_written_from_tables(kafka: KafkaCluster) -> None:
+    """P-G.9, P-J.1: an answer, even an error, means that the request was parsed."""
+    message = end_txn.EndTxnRequest(
+        transactional_id="fastprod-unknown", producer_id=4000, producer_epoch=7, committed=True
+    )
     with connected(kafka.bootstrap_servers) as broker:
-        for version in range(CLIENT_VERSIONS[END_TXN][1] + 1):
-            frame = protocol.encode_request(END_TXN, version, 7, "fp", message)
-            correlation_id, answer = protocol.decode_response(END_TXN, version, broker.ask(frame))
+        for version in range(end_txn.API.versions[1] + 1):
+            frame = end_txn.API.request_frame(version, 7, "fp", message)
+            correlation_id, answer = end_txn.API.read_response(version, broker.ask(frame))
             assert correlation_id == 7
             assert answer.error_code != 0
 
 
 def test_the_mock_cluster_is_talked_down_to_a_version_it_knows(mock_cluster: MockCluster) -> None:
-    """G.5.3 [dev]: it answers version 4 with error 35 in a body that is not version 0's."""
+    """P-G.5.3: it answers version 4 with error 35 in a body that is not version 0's."""
     with connected(mock_cluster.bootstrap_servers) as broker:
         version: int | None = 4
         tried = []
         while version is not None:
             tried.append(version)
-            payload = broker.ask(protocol.api_versions_request(version, 7, "fp", *NAME))
-            _, answer = protocol.parse_api_versions_response(version, payload)
+            payload = broker.ask(api_versions_request(version, 7, "fp", *NAME))
+            _, answer = parse_api_versions_response(version, payload)
             if answer.error_code == 0:
                 break
-            version = protocol.retry_version(version, answer)
+            version = retry_version(version, answer)
         assert version is not None, f"refused after versions {tried}"
         picked = answer.pick(METADATA)
-        payload = broker.ask(protocol.metadata_request(picked, 8, "fp", ["t"]))
-        response = protocol.parse_metadata_response(picked, payload)
+        payload = broker.ask(metadata_request(picked, 8, "fp", ["t"]))
+        response = read_metadata(picked, payload)
         assert [found.name for found in response.topics] == ["t"]
         assert len(response.brokers) == 1
         assert tried == [4, 0]

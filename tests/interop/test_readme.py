@@ -16,7 +16,7 @@ import pytest
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from readers import end_offsets, read_with_confluent
+from support.records.readers import end_offsets, read_with_confluent
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -11,11 +11,11 @@ import pytest
 from conftest import TopicFactory
 from fastprod import KafkaProducer
 from kafka_cluster import KafkaCluster
-from ledger import Ledger
-from readers import READERS
-from scale import scaled, time_limit
-from senders import send_workload
-from workload import Workload
+from support.engine.senders import send_workload
+from support.processes.scale import scaled, time_limit
+from support.records.ledger import Ledger
+from support.records.readers import READERS
+from support.records.workload import Workload
 
 RATE_PER_S = 5_000
 FULL_S = 600

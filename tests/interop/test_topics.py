@@ -15,11 +15,16 @@ from conftest import TopicFactory
 from fastprod import KafkaProducer, RecordMetadata
 from fastprod.errors import InvalidTopicError, MetadataTimeoutError
 from kafka_cluster import KafkaCluster
-from ledger import Ledger
-from readers import READERS, end_offsets, read_with_confluent, read_with_kafka_python
-from scale import scaled, time_limit
-from senders import send_workload
-from workload import Workload
+from support.engine.senders import send_workload
+from support.processes.scale import scaled, time_limit
+from support.records.ledger import Ledger
+from support.records.readers import (
+    READERS,
+    end_offsets,
+    read_with_confluent,
+    read_with_kafka_python,
+)
+from support.records.workload import Workload
 
 TIMEOUT_S = 30.0
 REQUEST_S = 15.0
@@ -38,7 +43,7 @@ def until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) ->
 def test_a_topic_with_log_append_time_tells_the_brokers_time(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """A.2, E.2: our own timestamp is replaced, and the future says by which."""
+    """P-A.2, P-E.2: our own timestamp is replaced, and the future says by which."""
     name = topic(kafka, config={"message.timestamp.type": "LogAppendTime"})
     before_ms = time.time_ns() // 1_000_000
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -65,13 +70,13 @@ def test_a_record_without_timestamp_has_the_time_of_send(
     records = read_with_confluent(kafka.bootstrap_servers, name)[0]
     assert [each.timestamp_ms for each in records] == [*told, 0]
     assert told == sorted(told)
-    # The first send waits for the topic's metadata, and that counts (A.3.3).
+    # The first send waits for the topic's metadata, and that counts (P-A.3.3).
     assert before_ms <= told[0] <= told[-1] <= after_ms
     assert first_ever.timestamp == 0
 
 
 def test_a_topic_that_does_not_exist_is_created_by_the_first_record(kafka: KafkaCluster) -> None:
-    """H.2.8"""
+    """P-H.2.8"""
     name = f"created-by-sending-{time.time_ns()}"
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         futures = [producer.send(name, b"%d" % n) for n in range(10)]
@@ -82,7 +87,7 @@ def test_a_topic_that_does_not_exist_is_created_by_the_first_record(kafka: Kafka
 def test_a_name_that_cannot_be_a_topics_fails_at_once_and_the_producer_goes_on(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """A.4.6"""
+    """P-A.4.6"""
     name = topic(kafka)
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         with pytest.raises(InvalidTopicError):
@@ -93,7 +98,9 @@ def test_a_name_that_cannot_be_a_topics_fails_at_once_and_the_producer_goes_on(
 def test_partitions_that_are_added_while_records_are_sent_get_their_share(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """H.2, C.5: known at the next refresh; no record is lost or twice, lanes keep their order."""
+    """P-H.2, P-C.5: known at the next refresh; no record is lost or twice, lanes keep their
+    order.
+    """
     name = topic(kafka, 2)
     ledger = Ledger(Workload(40_000, seed=9, largest_bytes=500))
     errors: list[BaseException] = []
@@ -126,7 +133,7 @@ def test_partitions_that_are_added_while_records_are_sent_get_their_share(
 def test_a_send_to_a_partition_that_is_not_there_yet_waits_for_it(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """A.4.4, A.4.5"""
+    """P-A.4.4, P-A.4.5"""
     name = topic(kafka, 2)
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=300) as hasty:
         with pytest.raises(MetadataTimeoutError, match=r"Partition 3 of .* count 2 "):
@@ -158,7 +165,7 @@ def kafka3_without_creation() -> Iterator[KafkaCluster]:
 def test_a_topic_that_nobody_makes_fails_in_time_and_one_made_meanwhile_is_found(
     kafka3_without_creation: KafkaCluster,
 ) -> None:
-    """A.4.4, A.4.5"""
+    """P-A.4.4, P-A.4.5"""
     servers = kafka3_without_creation.bootstrap_servers
     with (
         KafkaProducer(bootstrap_servers=servers, max_block_ms=400) as hasty,
@@ -227,7 +234,7 @@ class Stream:
 def test_a_topic_that_is_deleted_and_made_again_while_records_are_sent_goes_on(
     kafka3_without_creation: KafkaCluster,
 ) -> None:
-    """J.3.4, H.4: the new topic's id is learned; what was acknowledged by it is in it, once."""
+    """P-J.3.4, P-H.4: the new topic's id is learned; what was acknowledged by it is in it, once."""
     kafka3, name = kafka3_without_creation, "made-twice"
     kafka3.create_topic(name, 2)
     with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
@@ -263,7 +270,7 @@ def resident_bytes() -> int:
 def test_thousands_of_open_partitions_stay_within_buffer_memory(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """D.3: at the full size 5,000 partitions and the default 32 MiB; else both in proportion."""
+    """P-D.3: at the full size 5,000 partitions and the default 32 MiB; else both in proportion."""
     partitions = scaled(5_000, at_least=500)
     buffer_bytes = 32 * MIB * partitions // 5_000
     rounds = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from one_request import BY_ID, BY_NAME, OneRequest, Place
-from sender_steps import offset, outcome
+from support.engine.one_request import BY_ID, BY_NAME, OneRequest, Place
+from support.engine.sender_steps import offset, outcome
 
 # Some begin others, and some differ in length only.
 PLACES = st.tuples(st.sampled_from(["a", "b", "ab", "aa", "b" * 40]), st.integers(0, 9))
@@ -21,7 +21,7 @@ PLACES = st.tuples(st.sampled_from(["a", "b", "ab", "aa", "b" * 40]), st.integer
 def test_each_batch_gets_the_first_answer_that_names_it(
     version: int, asked: list[Place], told: list[Place]
 ) -> None:
-    """F.4.1, F.3.4; what no answer names is sent again, what nobody asked is passed over."""
+    """P-F.4.1, P-F.3.4; what no answer names is sent again, what nobody asked is passed over."""
     request = OneRequest(version, asked)
     answers = [(place, number) for number, place in enumerate(told)]
     request.answer(answers)

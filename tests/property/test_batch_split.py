@@ -1,14 +1,14 @@
-"""Any batch, split again and again, keeps its records, their order and their futures (D.9)."""
+"""Any batch, split again and again, keeps its records, their order and their futures (P-D.9)."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastprod._core import codecs
-from fastprod._core.batch_split import SplitsForTest
-from fastprod._core.record_batch import BatchForTest
-from oracle import record_batch as oracle
+from fastprod._core.testing import codec_doors
+from fastprod._core.testing.records_doors import BatchForTest
+from fastprod._core.testing.request_doors import SplitsForTest
+from support.oracle import record_batch as oracle
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = [0, -1, 0, 9, 3]
@@ -37,7 +37,7 @@ def batch_of(records: list[oracle.Record], codec: int, slab_bytes: list[int]) ->
 
 def decoded(data: bytes) -> oracle.Batch:
     return oracle.decode_batch(
-        data, decompress=lambda part: codecs.decompress_for_test(CODECS[data[22] & 7], part)
+        data, decompress=lambda part: codec_doors.decompress_for_test(CODECS[data[22] & 7], part)
     )
 
 

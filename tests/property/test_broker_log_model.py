@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fastprod.broker.clock import FakeClock
 from fastprod.broker.log.log import Log, LogError, OffsetOutOfRange
-from log_batches import TIME, encoded, open_log
+from fastprod.broker.threads.clock import FakeClock
+from support.broker.log_batches import TIME, encoded, open_log
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 600, "index_interval_bytes": 150}
 MIB = 1 << 20
@@ -131,7 +131,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.directory is not None and self.start == 0)
     @rule(cut=st.integers(1, 300), tail=st.binary(max_size=80), zeros=st.integers(0, 100))
     def tear(self, cut: int, tail: bytes, zeros: int) -> None:
-        """C8.4: what was not fsynced is cut anywhere, and followed by anything."""
+        """B-C8.4: what was not fsynced is cut anywhere, and followed by anything."""
         assert self.directory is not None
         logs = sorted(self.directory.glob("t-0/*.log"))
         (self.directory / "t-0" / "offsets-checkpoint").unlink(missing_ok=True)
@@ -204,7 +204,7 @@ TestLogMachine.settings = settings(max_examples=60, stateful_step_count=25, dead
 def test_a_read_is_the_longest_row_of_batches_that_fits(
     sizes: list[int], offset: int, max_bytes: int, at_least_one: bool, in_files: bool
 ) -> None:
-    """C5.4."""
+    """B-C5.4."""
     offset = min(offset, len(sizes) - 1)
     with tempfile.TemporaryDirectory() as folder:
         log = open_log(Path(folder) if in_files else None)

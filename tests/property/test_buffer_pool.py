@@ -1,4 +1,4 @@
-"""The buffer pool against a model that counts bytes and blocks and keeps a line (contract D.3)."""
+"""The buffer pool against a model that counts bytes and blocks and keeps a line (P-D.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from fastprod._core.buffer_pool import PoolForTest
+from fastprod._core.testing.bytes_doors import PoolForTest
 
 SMALL = 4096
 BIG = 32768

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastprod._core.selector_door import SelectorForTest
-from oracle.framing import cut, frame, frames_of
-from oracle.loopback import PATIENCE_SECONDS
+from fastprod._core.testing.selector_harness import SelectorForTest
+from support.oracle.framing import cut, frame, frames_of
+from support.oracle.loopback import PATIENCE_SECONDS
 
 PAYLOADS = st.lists(
     st.one_of(

@@ -1,4 +1,4 @@
-"""Compression of arbitrary bytes cut anywhere, and decompression of damaged ones (E.6)."""
+"""Compression of arbitrary bytes cut anywhere, and decompression of damaged ones (P-E.6)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fastprod._core import codecs
-from oracle import snappy_block
-from oracle.codec_packages import READERS, xerial_blocks
+from fastprod._core.testing import codec_doors
+from support.oracle import snappy_block
+from support.oracle.codec_packages import READERS, xerial_blocks
 
 LEVELS = [
     *(("gzip", level) for level in (-1, 1, 9)),
@@ -51,10 +51,10 @@ def test_any_bytes_cut_anywhere_come_back(
 ) -> None:
     codec, level = what
     spans = cut_at(data, places)
-    packed = codecs.compress_for_test(codec, level, spans)
-    assert len(packed) <= codecs.bound_for_test(codec, level, len(data))
+    packed = codec_doors.compress_for_test(codec, level, spans)
+    assert len(packed) <= codec_doors.bound_for_test(codec, level, len(data))
     assert READERS[codec](packed) == data
-    assert codecs.decompress_for_test(codec, packed, len(data)) == data
+    assert codec_doors.decompress_for_test(codec, packed, len(data)) == data
 
 
 @unhurried
@@ -64,13 +64,15 @@ def test_any_capacity_is_kept_to(
 ) -> None:
     codec, level = what
     spans = cut_at(data, places)
-    capacity = int(room * codecs.bound_for_test(codec, level, len(data)))
-    small, whole = codecs.compress_many_for_test(codec, level, [spans, spans], [capacity, None])
+    capacity = int(room * codec_doors.bound_for_test(codec, level, len(data)))
+    small, whole = codec_doors.compress_many_for_test(
+        codec, level, [spans, spans], [capacity, None]
+    )
     assert whole is not None
     assert (
         small == whole
         if small is not None
-        else capacity < codecs.bound_for_test(codec, level, len(data))
+        else capacity < codec_doors.bound_for_test(codec, level, len(data))
     )
 
 
@@ -94,7 +96,7 @@ def damaged(draw: st.DrawFn, packed: bytes) -> bytes:
 def outcome(codec: str, packed: bytes, limit: int = LIMIT) -> bytes | None:
     """The decompressed bytes; None for a clean refusal. Anything else fails the test."""
     try:
-        return codecs.decompress_for_test(codec, packed, limit)
+        return codec_doors.decompress_for_test(codec, packed, limit)
     except ValueError as error:
         assert str(error) in ("the bytes are corrupt", "the request is larger than the limit")  # noqa: PT017
         return None
@@ -105,7 +107,7 @@ def outcome(codec: str, packed: bytes, limit: int = LIMIT) -> bytes | None:
 def test_damaged_blobs_are_refused_or_read_within_the_limit(
     data: st.DataObject, codec: str, plain: bytes
 ) -> None:
-    packed = data.draw(damaged(codecs.compress_for_test(codec, 3, [plain])))
+    packed = data.draw(damaged(codec_doors.compress_for_test(codec, 3, [plain])))
     limit = data.draw(st.sampled_from([0, 100, LIMIT]))
     read = outcome(codec, packed, limit)
     assert read is None or len(read) <= limit
@@ -123,7 +125,7 @@ def test_noise_is_refused_or_read_within_the_limit(codec: str, packed: bytes) ->
 @unhurried
 @given(data=st.data(), plain=DATA)
 def test_gzip_damage_is_noticed_wherever_zlib_notices_it(data: st.DataObject, plain: bytes) -> None:
-    packed = data.draw(damaged(codecs.compress_for_test("gzip", 3, [plain])))
+    packed = data.draw(damaged(codec_doors.compress_for_test("gzip", 3, [plain])))
     reader = zlib.decompressobj(wbits=31)
     try:
         theirs = reader.decompress(packed)
@@ -180,7 +182,7 @@ def test_snappy_blocks_are_read_as_the_oracle_reads_them(
 def test_damaged_snappy_blocks_are_read_as_the_oracle_reads_them(
     data: st.DataObject, plain: bytes
 ) -> None:
-    blocks = xerial_blocks(codecs.compress_for_test("snappy", 0, [plain[:5000]]))
+    blocks = xerial_blocks(codec_doors.compress_for_test("snappy", 0, [plain[:5000]]))
     for block in blocks[:1]:
         raw = data.draw(damaged(block))
         assert outcome("snappy", raw) == snappy_block.decode(raw)
@@ -189,6 +191,6 @@ def test_damaged_snappy_blocks_are_read_as_the_oracle_reads_them(
 @pytest.mark.parametrize("size", range(1, 40))
 def test_snappy_reads_every_short_block_as_the_oracle(size: int) -> None:
     plain = b"abcabcabcabcabcabcabcabcabcabcabcabcabcabc"[:size]
-    (block,) = xerial_blocks(codecs.compress_for_test("snappy", 0, [plain]))
+    (block,) = xerial_blocks(codec_doors.compress_for_test("snappy", 0, [plain]))
     assert snappy_block.decode(block) == plain
-    assert codecs.decompress_for_test("snappy", block) == plain
+    assert codec_doors.decompress_for_test("snappy", block) == plain

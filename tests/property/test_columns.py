@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastprod import KafkaProducer
-from peer.scripted_peer import Peer
+from support.peer.scripted_peer import Peer
 
 PARTITIONS = {"one": 3, "two": 2, "three": 1}
 TIME_MS = 1_700_000_000_000

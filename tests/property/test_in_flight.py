@@ -1,4 +1,4 @@
-"""Requests in flight against a deque, and correlation ids against a set (contract G.2)."""
+"""Requests in flight against a deque, and correlation ids against a set (contract P-G.2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastprod._core.in_flight import InFlightForTest, next_correlation_id_for_test
+from fastprod._core.testing.request_doors import InFlightForTest, next_correlation_id_for_test
 
 STEPS = st.sampled_from(["produce", "control", "write", "pop", "pop newest"])
 
@@ -42,7 +42,7 @@ def test_in_flight_requests_are_a_deque(steps: list[str], most: int) -> None:
 
 @given(st.integers(-(2**31), 2147483639))
 def test_correlation_ids_go_up_by_one_and_never_into_the_reserved_range(at: int) -> None:
-    """G.2.3."""
+    """P-G.2.3."""
     following = next_correlation_id_for_test(at)
     assert not 2147483640 <= following <= 2147483647
     assert following == (at + 1 if at < 2147483639 else -(2**31))

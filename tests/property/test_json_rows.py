@@ -12,8 +12,8 @@ import pyarrow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastprod.spark.value_format.json import JsonEncoder
-from oracle.json_rows import rows_as_json
+from fastprod.spark.formats.json import JsonEncoder
+from support.oracle.json_rows import rows_as_json
 
 Typed: TypeAlias = tuple[pyarrow.DataType, st.SearchStrategy[Any]]
 

@@ -1,4 +1,4 @@
-"""murmur2 against the oracle of contract C.4."""
+"""murmur2 against the oracle of contract P-C.4."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastprod._core import murmur2
-from oracle import murmur2 as oracle
+from fastprod._core.bytes import murmur2
+from fastprod._core.testing import bytes_doors
+from support.oracle import murmur2 as oracle
 
 NOISE = random.Random(2).randbytes(2100)
 
@@ -36,4 +37,4 @@ def test_the_bytes_around_a_key_do_not_matter(key: bytes, cut: int) -> None:
 @given(key=st.binary(max_size=60), rounds=st.integers(min_value=0, max_value=5))
 def test_rounds_give_the_unsigned_hash_or_nothing(key: bytes, rounds: int) -> None:
     expected = oracle.unsigned(key) if rounds % 2 else 0
-    assert murmur2.hash_rounds_for_test(key, rounds) == expected
+    assert bytes_doors.hash_rounds_for_test(key, rounds) == expected

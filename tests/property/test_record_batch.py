@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastprod._core import codecs
-from fastprod._core.record_batch import BatchForTest, record_upper_bound_for_test
-from fastprod._core.record_reader import read_batches
-from oracle import record_batch as oracle
+from fastprod._core.records.record_reader import read_batches
+from fastprod._core.testing import codec_doors
+from fastprod._core.testing.records_doors import BatchForTest, record_upper_bound_for_test
+from support.oracle import record_batch as oracle
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = [0, -1, 0, 9, 3]
@@ -16,7 +16,7 @@ POOL_BYTES = 4 << 20
 HEADER = 61
 LARGEST = 200_000
 
-# A timestamp is never negative (A.2), but later ones may be earlier.
+# A timestamp is never negative (P-A.2), but later ones may be earlier.
 TIMESTAMPS = st.integers(1_699_999_999_900, 1_700_000_000_100) | st.integers(0, 2**63 - 1)
 OPTIONAL = st.none() | st.binary(max_size=70)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), OPTIONAL), max_size=3).map(tuple)
@@ -72,7 +72,7 @@ def test_any_batch_has_the_oracles_bytes(
     epoch: int,
     sequence: int,
 ) -> None:
-    """E.1 to E.3, wherever the slabs end."""
+    """P-E.1 to P-E.3, wherever the slabs end."""
     batch = sealed(BatchForTest(slab_bytes=slab_bytes), records)
     written = batch.header(producer_id, epoch, sequence, transactional) + batch.body()
     assert written == oracle.encode_batch(
@@ -105,10 +105,10 @@ def test_large_records_have_the_oracles_bytes(records: list[oracle.Record]) -> N
 def test_compressed_batches_hold_the_same_records(
     records: list[oracle.Record], codec: int, slab_bytes: list[int]
 ) -> None:
-    """E.1.2, E.6, and the checksum over both parts."""
+    """P-E.1.2, P-E.6, and the checksum over both parts."""
     batch = sealed(BatchForTest(codec, LEVELS[codec], slab_bytes, POOL_BYTES), records)
     written = batch.header(4000, 7, 41) + batch.body()
-    plain = codecs.decompress_for_test(CODECS[codec], batch.body())
+    plain = codec_doors.decompress_for_test(CODECS[codec], batch.body())
     assert plain == oracle.encode_records(records)
     (read,) = read_batches(written)
     assert (read.codec, read.record_count) == (codec, len(records))
@@ -126,7 +126,7 @@ def test_compressed_batches_hold_the_same_records(
 def test_the_predicted_size_is_the_size(
     records: list[oracle.Record], slab_bytes: list[int]
 ) -> None:
-    """E.7.1, and E.7.2 without a codec; L 185 testEstimatedSizeInBytes."""
+    """P-E.7.1, and P-E.7.2 without a codec; P-L.185 testEstimatedSizeInBytes."""
     batch = BatchForTest(slab_bytes=slab_bytes)
     total = 0
     for index, record in enumerate(records):
@@ -144,7 +144,7 @@ def test_the_predicted_size_is_the_size(
     index=st.integers(0, 2**31 - 1),
 )
 def test_the_upper_bound_is_never_exceeded(record: oracle.Record, base: int, index: int) -> None:
-    """E.7.3: neither alone in a batch nor with the worst deltas."""
+    """P-E.7.3: neither alone in a batch nor with the worst deltas."""
     headers = oracle.encode_headers(record.headers)
     bound = record_upper_bound_for_test(record.key, record.value, headers)
     alone = sealed(BatchForTest(pool_bytes=POOL_BYTES), [record])
@@ -156,7 +156,7 @@ def test_the_upper_bound_is_never_exceeded(record: oracle.Record, base: int, ind
 def test_sealed_bytes_stay_and_only_the_header_follows_the_producer_state(
     records: list[oracle.Record], codec: int, epochs: tuple[int, int]
 ) -> None:
-    """D.4.1, D.4.3: the combined checksum is the checksum."""
+    """P-D.4.1, P-D.4.3: the combined checksum is the checksum."""
     level = LEVELS[codec] if codec else None
     batch = sealed(BatchForTest(codec, level, (), POOL_BYTES), records)
     body = batch.body()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fastprod._core import codecs
-from fastprod._core.record_reader import RecordBatch, read_batches
+from fastprod._core.records.record_reader import RecordBatch, read_batches
+from fastprod._core.testing import codec_doors
 from fastprod.errors import CorruptRecordError, InvalidRecordError
-from oracle import record_batch as oracle
+from support.oracle import record_batch as oracle
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 INT64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -42,7 +42,7 @@ def encoded(draw: st.DrawFn) -> bytes:
         base_offset=draw(INT64),
         partition_leader_epoch=draw(INT32),
         codec=codec,
-        compress=lambda part: codecs.compress_for_test(CODECS[codec], 3, [part]),
+        compress=lambda part: codec_doors.compress_for_test(CODECS[codec], 3, [part]),
         transactional=draw(st.booleans()),
         control=draw(st.booleans()),
         log_append_time=draw(st.booleans()),
@@ -56,7 +56,7 @@ def encoded(draw: st.DrawFn) -> bytes:
 
 
 def decompress(batch: RecordBatch) -> oracle.Transform:
-    return lambda part: codecs.decompress_for_test(CODECS[batch.codec], part)
+    return lambda part: codec_doors.decompress_for_test(CODECS[batch.codec], part)
 
 
 def same_header(batch: RecordBatch, expected: oracle.Batch) -> bool:
@@ -119,7 +119,7 @@ def test_damaged_records_are_refused_exactly_where_the_oracle_refuses_them(
 ) -> None:
     part = data.draw(damaged(oracle.encode_records(records)))
     codec = data.draw(st.integers(0, 4))
-    blob = codecs.compress_for_test(CODECS[codec], 3, [part])
+    blob = codec_doors.compress_for_test(CODECS[codec], 3, [part])
     whole = oracle.assemble(blob, attributes=codec, record_count=len(records) + more)
     (batch,) = read_batches(whole, limit_bytes=LIMIT)
     try:

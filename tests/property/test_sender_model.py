@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sender_world import (
+from support.engine.sender_world import (
     APPENDED_AND_REFUSED,
     DELIVERY_TIMEOUT_MS,
     DUPLICATE_SEQUENCE,
@@ -114,35 +114,35 @@ def tell(story: Story) -> None:
 @settings(max_examples=150, deadline=None)
 @given(story=stories(leaders_move=False, time_runs_out=False))
 def test_through_errors_and_lost_connections(story: Story) -> None:
-    """F.4.2, F.4.3, F.5.4 to F.5.10, D.7.4, D.9.3."""
+    """P-F.4.2, P-F.4.3, P-F.5.4 to P-F.5.10, P-D.7.4, P-D.9.3."""
     tell(story)
 
 
 @settings(max_examples=150, deadline=None)
 @given(story=stories(leaders_move=True, time_runs_out=False))
 def test_through_leaders_that_move(story: Story) -> None:
-    """F.5.3, D.6.3: nothing fails, although batches are under way to two leaders at once."""
+    """P-F.5.3, P-D.6.3: nothing fails, although batches are under way to two leaders at once."""
     tell(story)
 
 
 @settings(max_examples=150, deadline=None)
 @given(story=stories(leaders_move=True, time_runs_out=True))
 def test_through_batches_that_run_out_of_time(story: Story) -> None:
-    """D.8, F.5.7, F.5.8."""
+    """P-D.8, P-F.5.7, P-F.5.8."""
     tell(story)
 
 
 @settings(max_examples=100, deadline=None)
 @given(story=stories(leaders_move=True, time_runs_out=True))
 def test_without_idempotence_nothing_acknowledged_is_lost(story: Story) -> None:
-    """F.3.6, F.4.8: records may be there twice, or in another order."""
+    """P-F.3.6, P-F.4.8: records may be there twice, or in another order."""
     config = {**story.world["config"], "enable_idempotence": False}
     tell(Story({**story.world, "config": config}, story.steps))
 
 
 @pytest.mark.parametrize("takes_any_first", [True, False])
 def test_the_last_epoch_is_passed_under_way(takes_any_first: bool) -> None:
-    """F.5.9: with two partitions, and batches to be resent."""
+    """P-F.5.9: with two partitions, and batches to be resent."""
     world = World(2, takes_any_first=takes_any_first)
     engine = world.steps.engine
     engine.set_producer_id(7, 32766)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import spark_jars
 from kafka_cluster import KafkaCluster
-from spark_sink import SparkSink, spark_session
+from support.spark.sink import SparkSink, spark_session
 
 # A session's first test starts a JVM, Kafka and Spark's Python processes.
 FIRST_TEST_S = 300

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from spark_sink import SparkSink, reports
+from support.spark.sink import SparkSink, reports
 
 
 def test_a_timestamp_column_is_the_records_time_and_a_null_is_now(

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import fastprod.spark
 from fastprod.broker.broker import Broker
 from fastprod.errors import ConfigError
-from fastprod.spark import api
-from fastprod.spark.commit_total import CommitTotal
-from readers import read_with_confluent
+from fastprod.spark.sink import api
+from fastprod.spark.sink.commit_total import CommitTotal
+from support.records.readers import read_with_confluent
 
 PATIENCE_S = 60
 FIRST_FILE_S = int(time.time()) - 100

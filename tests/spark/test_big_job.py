@@ -20,10 +20,10 @@ from conftest import TopicFactory
 from fastprod.spark import write
 from kafka_cluster import KafkaCluster
 from kept_process import KeptProcess
-from process_tree import MemoryWatch, below
-from readers import end_offsets, stream_with_confluent
-from scale import scaled
-from spark_load_run import LoadRun, NumberedFiles
+from support.processes.process_tree import MemoryWatch, below
+from support.processes.scale import scaled
+from support.records.readers import end_offsets, stream_with_confluent
+from support.spark.load_run import LoadRun, NumberedFiles
 
 SEED = 20_261_121
 MB = 1_000_000

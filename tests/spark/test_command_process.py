@@ -16,9 +16,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-import process_tree
+import spark_jars
 from fastprod.broker.broker import Broker
-from readers import end_offsets, read_with_confluent
+from support.processes import process_tree
+from support.records.readers import end_offsets, read_with_confluent
 
 PATIENCE_S = 200.0
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,7 @@ def spark_load(broker: Broker, folder: Path, *options: str) -> Iterator[subproce
             *options,
         ],
         cwd=ROOT,
+        env=os.environ | spark_jars.submit_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

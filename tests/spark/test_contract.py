@@ -14,9 +14,9 @@ import pytest
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from oracle import murmur2
-from readers import ReadRecord
-from spark_sink import SparkSink
+from support.oracle import murmur2
+from support.records.readers import ReadRecord
+from support.spark.sink import SparkSink
 
 NO_TOPIC = (
     "topic option required when no 'topic' attribute is present. "

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from fastprod.spark.csv_reader import csv_names, read_csv
-from fastprod.spark.file_splits import split_file
-from fastprod.spark.frame_engine import read_frame, reader_defaults
-from fastprod.spark.input_files import InputError, find_files
-from fastprod.spark.reader_options import reader_options
-from oracle import spark_csv
+from fastprod.load.csv_reader import csv_names, read_csv
+from fastprod.load.file_splits import split_file
+from fastprod.load.input_files import InputError, find_files
+from fastprod.load.reader_options import reader_options
+from fastprod.spark.jobs.frame_engine import read_frame, reader_defaults
+from support.oracle import spark_csv
 
 Rows = list[tuple[str | None, ...]]
 

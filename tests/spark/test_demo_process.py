@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import spark_jars
 
 PATIENCE_S = 240.0
 ROOT = Path(__file__).parents[2]
@@ -14,6 +17,7 @@ def test_the_demo_writes_two_topics_and_finds_them_right() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fastprod", "demo", "--spark", "--records", "5000"],
         cwd=ROOT,
+        env=os.environ | spark_jars.submit_environment(),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

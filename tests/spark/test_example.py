@@ -1,7 +1,10 @@
-"""The example of the README: on Apache Kafka and on our broker, read back by other clients."""
+"""examples/web_log.py, on Apache Kafka and on our broker; other clients read back what it wrote."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,16 +13,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import kafka_admin
+import spark_jars
+from examples import web_log
 from fastprod.broker.broker import Broker
-from fastprod.spark import example
-from fastprod.spark.web_log import WebLog
+from fastprod.cli.demo.web_log import WebLog
 from kafka_cluster import KafkaCluster
-from readers import read_with_confluent
+from support.records.readers import read_with_confluent
 
 LINES = 4_000
 STREAM_S = 120
 TOPICS = ("example-requests", "example-per-minute")
 PARTITIONS = 3
+ROOT = Path(__file__).parents[2]
+PROCESS_S = 200.0
 
 
 @pytest.fixture(params=["kafka", "fastprod"])
@@ -50,7 +56,7 @@ def test_the_example_writes_what_plain_python_computes(
 ) -> None:
     log = WebLog(LINES)
     log.write(tmp_path / "logs")
-    for query in example.start(spark, tmp_path, servers, TOPICS):
+    for query in web_log.start(spark, tmp_path, servers, TOPICS):
         try:
             assert query.awaitTermination(STREAM_S), "the stream did not end"
         finally:
@@ -67,3 +73,28 @@ def test_the_example_writes_what_plain_python_computes(
         if topic == TOPICS[0]:
             stamped = sorted((key.decode(), ms) for key, _, ms in found)
             assert stamped == sorted((key, ms) for key, ms, _ in log.events())
+
+
+def test_the_example_runs_as_a_program_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """The second run finds no new files, and writes nothing."""
+    log = WebLog(500)
+    log.write(tmp_path / "logs")
+    with Broker(topics=dict.fromkeys(TOPICS, PARTITIONS)) as broker:
+        command = [sys.executable, str(ROOT / "examples" / "web_log.py"), str(tmp_path)]
+        command += ["--bootstrap-servers", broker.bootstrap_servers]
+        command += ["--requests-topic", TOPICS[0], "--figures-topic", TOPICS[1]]
+        for expected in (len(list(log.events())), 0):
+            done = subprocess.run(
+                command,
+                env=os.environ | spark_jars.submit_environment() | {"PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+                timeout=PROCESS_S,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.splitlines()[0] == f"{TOPICS[0]}: {expected} records"
+        for topic, differences in zip(
+            TOPICS, (log.event_differences, log.figure_differences), strict=True
+        ):
+            assert differences((each.key, each.value) for each in broker.records(topic)) == ""

@@ -18,14 +18,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kafka_admin
-import process_tree
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from own_broker import OwnBroker
-from readers import ReadRecord, end_offsets, stream_with_confluent
-from scale import scaled
-from spark_job import Copies, JobPlan, SparkJob
-from spark_sink import SparkSink, reports
+from support.broker.own_broker import OwnBroker
+from support.processes import process_tree
+from support.processes.scale import scaled
+from support.records.readers import ReadRecord, end_offsets, stream_with_confluent
+from support.spark.job import Copies, JobPlan, SparkJob
+from support.spark.sink import SparkSink, reports
 
 SEED = 20_261_120
 ROWS = 30_000
@@ -39,7 +39,7 @@ ONE_PROCESS = "local[2,4]"
 # Executors in processes of their own take some ten seconds to start.
 EXECUTORS = "local-cluster[2,1,1024]"
 KINDS = ("worker", "executor", "driver", "node")
-# The rows of `spark_driver`, in two tasks.
+# The rows of `support.spark.driver`, in two tasks.
 NUMBERED = (
     f"select concat_ws(' ', spark_partition_id(), id, '{'x' * 90}') value "
     f"from range(0, {ROWS}, 1, 2)"

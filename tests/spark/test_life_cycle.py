@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from spark_sink import SparkSink, reports
+from support.spark.sink import SparkSink, reports
 
 PATIENCE_S = 60
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -21,11 +22,11 @@ from pyspark.sql import SparkSession, functions
 
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
-from fastprod.spark import load_job
-from fastprod.spark.input_files import InputError
-from fastprod.spark.load_job import LoadJob
-from fastprod.spark.manifest import Manifest
-from readers import ReadRecord, read_with_confluent
+from fastprod.load.input_files import InputError
+from fastprod.spark.jobs import load_job
+from fastprod.spark.jobs.load_job import LoadJob
+from fastprod.spark.jobs.manifest import Manifest
+from support.records.readers import ReadRecord, read_with_confluent
 
 PATIENCE_S = 30.0
 
@@ -112,6 +113,39 @@ def test_columns_become_keys_values_headers_partitions_and_timestamps(
     )
     assert (null.key, null.value, dict(null.headers)["Each"]) == (None, None, None)
     assert null.timestamp_ms > whole.timestamp_ms
+
+
+def plans(spark: SparkSession) -> str:
+    """What Spark tells of its queries: the event log has the same texts."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    found = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return "\n".join(found.apply(n).physicalPlanDescription() for n in range(found.size()))
+
+
+# XF
+def test_the_value_of_a_constant_header_is_in_no_plan(
+    load: Load, records: Records, spark: SparkSession, table: str
+) -> None:
+    value = b"hush-\xff"
+    first = os.fsdecode(b"column.Auth=" + value)
+    headers = ("-H", first, "--header-column", "Each=id", "-H", "Auth=hush-2")
+    spark.conf.set("spark.sql.ui.explainMode", "extended")
+    try:
+        result = load(table, "--engine", "spark", "--value", "name", *headers)
+    finally:
+        spark.conf.unset("spark.sql.ui.explainMode")
+    assert result.exit_code == 0, result.stderr
+    told = plans(spark)
+    assert "== Analyzed Logical Plan ==" in told
+    for secret in (b"hush-", value, b"hush-2"):
+        for form in (
+            secret.decode(errors="ignore"),
+            secret.hex(),
+            base64.b64encode(secret)[:6].decode(),
+        ):
+            assert form.lower() not in told.lower()
+    [found] = [each.headers for each in records() if each.value == b"n7"]
+    assert found == (("column.Auth", value), ("Auth", b"hush-2"), ("Each", b"7"))
 
 
 FILES = {

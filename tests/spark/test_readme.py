@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from readers import read_with_confluent
+from support.records.readers import read_with_confluent
 
 ROWS = 500
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from fastprod.spark.column_mapping import ColumnMapping
-from fastprod.spark.frame_engine import record_frame
+from fastprod.load.column_mapping import ColumnMapping
+from fastprod.spark.jobs.frame_engine import record_frame
 
 
 @pytest.fixture(params=["true", "false"])

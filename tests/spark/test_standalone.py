@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
+import spark_jars
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from readers import stream_with_confluent
-from spark_load_run import LoadRun, NumberedFiles
-from spark_standalone import StandaloneCluster
+from support.records.readers import stream_with_confluent
+from support.spark.load_run import LoadRun, NumberedFiles
+from support.spark.standalone import StandaloneCluster
 
 JOB_S = 240.0
 CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": spark_jars.java_options(),
 }
 
 

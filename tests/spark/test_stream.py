@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
-from spark_sink import SparkSink, reports
+from support.spark.sink import SparkSink, reports
 
 Lines = Callable[[str], None]
 FIRST_FILE_S = int(time.time()) - 100

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from fastprod.broker.broker import Broker
 from fastprod.cli.command import fastprod
 from fastprod.producer import KafkaProducer
-from readers import ReadRecord, end_offsets, read_with_confluent
+from support.records.readers import ReadRecord, end_offsets, read_with_confluent
 
 PATIENCE_S = 60.0
 
@@ -104,9 +104,9 @@ def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
     assert result.exit_code == 130, result.stderr
     assert result.stderr.startswith("fastprod spark-stream: interrupted: ")
     written = [int(each.value or b"") for each in records(broker, topic)]
-    assert sorted(written) == list(range(len(written)))
-    assert written
-    assert json.loads(result.stdout)["rows"] <= len(written)
+    # Of the micro-batch that was interrupted, some rows are written and some are not.
+    assert len(set(written)) == len(written) > 0
+    assert set(range(json.loads(result.stdout)["rows"])) <= set(written)
 
 
 @pytest.mark.parametrize(

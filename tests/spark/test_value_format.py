@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from conftest import TopicFactory
-from fastprod.spark.value_format import json as json_format
+from fastprod.spark.formats import json as json_format
 from kafka_cluster import KafkaCluster
-from spark_sink import SparkSink
+from support.spark.sink import SparkSink
 
 ROW_COUNT = 1_500
 SECOND_US = 1_000_000

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from broker_world import batch_of, fetch_request, produce_request
-from fastprod._core.record_reader import read_batches
+from fastprod._core.records.record_reader import read_batches
 from fastprod.broker import Broker
 from fastprod.broker.config import INT32_MAX
-from hostile_stage import PATIENCE_S, ask, decoded, request
+from support.broker.hostile_stage import PATIENCE_S, ask, decoded, request
+from support.broker.world import batch_of, fetch_request, produce_request
 
 NODES = 2
 PARTITIONS = 3
@@ -127,7 +127,9 @@ def disturb(broker: Broker, crowd: Crowd, turns: int, seed: int) -> None:
 
 @pytest.mark.parametrize(("io_threads", "network_threads"), [(8, 2), (0, 2), (0, 1)])
 def test_no_record_and_no_wake_up_is_lost(io_threads: int, network_threads: int) -> None:
-    """A5.6, C4.1, D2.3, D4.3: a fetch ends with a record, a move or a deletion, never too late."""
+    """B-A5.6, B-C4.1, B-D2.3, B-D4.3: a fetch ends with a record, a move or a deletion, never too
+    late.
+    """
     with Broker(
         brokers=NODES,
         topics={"t": PARTITIONS},

@@ -1,4 +1,4 @@
-"""Many threads, little memory (contract D.2, D.3; number 43 of contract list L)."""
+"""Many threads, little memory (contract P-D.2, P-D.3; P-L.43)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fastprod import KafkaProducer
-from peer_fixtures import PeerFactory
+from support.peer.fixtures import PeerFactory
 
 BOUND_S = 60.0
 THREADS = 5
@@ -19,8 +19,8 @@ PARTITIONS = 3
 def test_five_threads_fill_a_small_pool_and_everything_leaves(
     new_peer: PeerFactory, compression_type: str
 ) -> None:
-    """L 43 testStressfulSituation: 50,000 records through memory for a few batches, each once, each
-    thread's in order; all memory is back."""
+    """P-L.43 testStressfulSituation: 50,000 records through memory for a few batches, each once,
+    each thread's in order; all memory is back."""
     peer = new_peer({"t": PARTITIONS}, check="crc", patience_s=BOUND_S)
     errors: list[BaseException] = []
     with KafkaProducer(

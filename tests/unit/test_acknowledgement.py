@@ -45,7 +45,7 @@ def acknowledgement(recorder: Recorder, callback: Callable[..., Any] | None) -> 
 
 @pytest.mark.parametrize("error", [None, ERROR])
 def test_a_completed_batch_tells_the_interceptors_first(error: KafkaError | None) -> None:
-    """A.3.16; the headers are read-only by then (C.1.4)."""
+    """P-A.3.16; the headers are read-only by then (P-C.1.4)."""
     recorder = Recorder()
     in_another_thread(acknowledgement(recorder, recorder.callback), METADATA, error)
     assert recorder.told == [
@@ -55,7 +55,7 @@ def test_a_completed_batch_tells_the_interceptors_first(error: KafkaError | None
 
 
 def test_a_failure_inside_send_tells_the_callback_first() -> None:
-    """A.3.12, first row."""
+    """P-A.3.12, first row."""
     recorder = Recorder()
     acknowledgement(recorder, recorder.callback)(METADATA, ERROR)
     assert [told[0] for told in recorder.told] == ["callback", "interceptor"]
@@ -72,7 +72,7 @@ def test_interceptors_are_told_without_a_callback() -> None:
 
 
 def test_a_callback_that_fails_inside_send_does_not_silence_the_interceptors() -> None:
-    """C.1.2: on_acknowledgement is called once per record."""
+    """P-C.1.2: on_acknowledgement is called once per record."""
     recorder = Recorder()
 
     def callback(metadata: RecordMetadata, error: BaseException | None) -> None:

@@ -91,7 +91,7 @@ def test_defaults_are_kafkas_but_for_those_of_the_design() -> None:
 
 
 def test_both_spellings_mean_the_same() -> None:
-    """B.1: and it is kept which settings the caller gave."""
+    """P-B.1: and it is kept which settings the caller gave."""
     dotted = {"bootstrap.servers": "h:1", "linger.ms": "7", "acks": "all", "client.id": "c"}
     under = ProducerConfig(bootstrap_servers="h:1", linger_ms=7, acks=-1, client_id="c")
     assert ProducerConfig(dotted) == under
@@ -164,7 +164,7 @@ def test_bootstrap_servers_are_required() -> None:
 def test_settings_of_missing_features_are_refused_by_name_and_never_show_their_value(
     key: str,
 ) -> None:
-    """B.8, B.9."""
+    """P-B.8, P-B.9."""
     with pytest.raises(ConfigError) as caught:
         config(**{key: "hunter2-secret"})
     assert key in str(caught.value)
@@ -187,7 +187,7 @@ def test_protected_connections_are_refused_rather_than_made_in_the_clear() -> No
 
 
 def test_client_ids_are_numbered_from_one_on_in_the_process() -> None:
-    """A.1.2: and the generated id is among the values that plug-ins get."""
+    """P-A.1.2: and the generated id is among the values that plug-ins get."""
     first, second = config(), config()
     numbers = []
     for each in (first, second):
@@ -225,7 +225,7 @@ def test_a_config_that_fails_uses_no_number() -> None:
 def test_idempotence_gives_way_silently_when_it_was_not_asked_for(
     settings: dict[str, Any], idempotent: bool, acks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B.2; L 1-4."""
+    """P-B.2; P-L.1-4."""
     found = config(**settings)
     assert (found.enable_idempotence, found.acks) == (idempotent, acks)
     assert not caplog.records
@@ -258,23 +258,23 @@ def test_idempotence_gives_way_silently_when_it_was_not_asked_for(
 def test_idempotence_in_conflict_with_another_setting_is_refused(
     settings: dict[str, Any], key: str
 ) -> None:
-    """B.2 as Apache Kafka 4.3.0 resolves it (each row was run there); L 2-4."""
+    """P-B.2 as Apache Kafka 4.3.0 resolves it (each row was run there); P-L.2-4."""
     assert refused(**settings).startswith(f"{key} = ")
 
 
 def test_delivery_timeout_covers_linger_and_request() -> None:
-    """B.3, L 5 (4.3.0 allows equality)."""
+    """P-B.3, P-L.5 (4.3.0 allows equality)."""
     text = refused(delivery_timeout_ms=1000, linger_ms=1000, request_timeout_ms=1)
     assert "must be at least linger_ms + request_timeout_ms = 1000 + 1 = 1001" in text
     assert config(delivery_timeout_ms=1000, linger_ms=999, request_timeout_ms=1).linger_ms == 999
     assert refused(delivery_timeout_ms=29_999, request_timeout_ms=29_995, linger_ms="adaptive")
-    assert config(delivery_timeout_ms=30_000, request_timeout_ms=29_995).linger_bound_ms == 5
+    assert config(delivery_timeout_ms=30_000, request_timeout_ms=29_995).linger_ms is None
 
 
 def test_a_default_delivery_timeout_is_raised_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """B.3."""
+    """P-B.3."""
     with caplog.at_level(logging.WARNING, "fastprod.config"):
         found = config(request_timeout_ms=200_000, linger_ms=10)
     assert found.delivery_timeout_ms == 200_010
@@ -283,21 +283,19 @@ def test_a_default_delivery_timeout_is_raised_with_a_warning(
 
 
 def test_the_sum_of_linger_and_request_saturates() -> None:
-    """B.3."""
+    """P-B.3."""
     found = config(linger_ms=2**63 - 1, delivery_timeout_ms=2**31 - 1)
     assert (found.linger_ms, found.delivery_timeout_ms) == (2**31 - 1, 2**31 - 1)
 
 
 def test_linger_is_adaptive_by_default_and_exact_as_a_number() -> None:
     assert config().linger_ms is None
-    assert config().linger_bound_ms == 5
     assert config(linger_ms="adaptive").linger_ms is None
-    assert config(linger_ms=0).linger_bound_ms == 0
     assert config(linger_ms=0).linger_ms == 0
 
 
 def test_backoff_pairs() -> None:
-    """B.5: an explicit base without a maximum does not grow."""
+    """P-B.5: an explicit base without a maximum does not grow."""
     alone = config(reconnect_backoff_ms=2000)
     assert (alone.reconnect_backoff_ms, alone.reconnect_backoff_max_ms) == (2000, 2000)
     small = config(reconnect_backoff_ms=20)
@@ -317,34 +315,21 @@ def test_backoff_pairs() -> None:
 def test_a_base_above_its_maximum_counts_as_the_maximum_with_a_warning(
     base: str, limit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B.5."""
+    """P-B.5."""
     found = config(**{base: 2000, limit: 500})
     assert (getattr(found, base), getattr(found, limit)) == (500, 500)
     assert f"{base} = 2000 is above {limit} = 500" in caplog.text
 
 
 def test_a_batch_size_of_zero_means_one_record_a_batch() -> None:
-    """A.1.6."""
+    """P-A.1.6."""
     assert config(batch_size=0).batch_size == 1
-    assert config(batch_size=0).sticky_batch_size == 1
-
-
-def test_the_sticky_limit_is_smaller_than_a_default_batch() -> None:
-    """C.5.1, design: 256 KiB batches with a limit of their own for switching."""
-    assert (config().batch_size, config().sticky_batch_size) == (262_144, 16_384)
-    assert config(batch_size=1_000).sticky_batch_size == 1_000
 
 
 def test_a_small_buffer_memory_is_legal_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """B.4."""
+    """P-B.4."""
     assert config(buffer_memory=100_000).buffer_memory == 100_000
     assert "buffer_memory = 100000 is less than batch_size = 262144" in caplog.text
-
-
-def test_one_request_in_flight_guarantees_order() -> None:
-    """B.6."""
-    assert config(max_in_flight_requests_per_connection=1).is_order_guaranteed
-    assert not config().is_order_guaranteed
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 import fastprod
 from fastprod import errors
-from fastprod._core.bulk import BulkFuture
+from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod.broker.broker import Broker
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
@@ -23,9 +23,10 @@ from fastprod.records import BulkMetadata, FailedRow, OffsetRange
 from fastprod.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "DESIGN.md", "CHANGELOG.md")
+PARTS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "design").glob("*.md"))
+DOCUMENTS = ("README.md", "DESIGN.md", "CHANGELOG.md", *PARTS)
 README = (ROOT / "README.md").read_text()
-DESIGN = (ROOT / "DESIGN.md").read_text()
+DESIGN = "".join((ROOT / name).read_text() for name in ("DESIGN.md", *PARTS))
 PUBLIC = [*(getattr(fastprod, name) for name in fastprod.__all__ if name != "__version__")]
 # What public calls return, without a name of its own in `fastprod`.
 RETURNED = [BulkFuture, BulkMetadata, FailedRow, OffsetRange]
@@ -135,7 +136,8 @@ def test_defaults_named_in_the_readme_are_the_defaults(
 
 def test_what_brokers_have_and_kafka_has_not_is_in_the_design() -> None:
     """Settings whose line in `BrokerConfig` says that Kafka's is another."""
-    table = DESIGN[DESIGN.index("**Settings.**") :].partition("\n\n**")[0]
+    broker = (ROOT / "docs" / "design" / "broker.md").read_text()
+    table = broker[broker.index("\n## Settings\n") :].partition("\n## What a client")[0]
     own = {each.name for each in fields(BrokerConfig) if "Kafka" in each.metadata.get("doc", "")}
     assert len(own) >= 5
     assert {name for name in own if f"`{name}`" not in table} == set()
@@ -157,7 +159,7 @@ def test_targets_of_make_named_in_documents_exist() -> None:
 def test_files_named_in_documents_exist() -> None:
     for document in DOCUMENTS:
         for path in re.findall(
-            r"`((?:fastprod|ci|bench|tests)/[\w./*]+)`", (ROOT / document).read_text()
+            r"`((?:fastprod|ci|bench|tests|examples|docs)/[\w./*]+)`", (ROOT / document).read_text()
         ):
             assert list(ROOT.glob(path)), f"{document}: {path}"
 
@@ -167,7 +169,7 @@ def test_engine_files_named_in_the_design_exist() -> None:
     found = set(re.findall(r"`(\w+\.(?:pyx|pxd|py))`", DESIGN))
     assert len(found) > 20
     for name in found:
-        assert list((ROOT / "fastprod").rglob(name)), name
+        assert (ROOT / name).exists() or list((ROOT / "fastprod").rglob(name)), name
 
 
 def test_functions_named_with_their_module_in_the_design_exist() -> None:
@@ -187,18 +189,22 @@ def test_functions_named_with_their_module_in_the_design_exist() -> None:
     assert checked > 10
 
 
+def anchors(document: Path) -> set[str]:
+    return {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    }
+
+
 def test_links_within_the_documents_lead_somewhere() -> None:
     for document in DOCUMENTS:
-        text = (ROOT / document).read_text()
-        anchors = {
-            re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
-            for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-        }
-        for target in re.findall(r"\]\(([^)]+)\)", text):
-            if target.startswith("#"):
-                assert target[1:] in anchors, f"{document}: {target}"
-            else:
-                assert (ROOT / target).exists(), f"{document}: {target}"
+        path = ROOT / document
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+            name, _, anchor = target.partition("#")
+            led_to = path.parent / name if name else path
+            assert led_to.exists(), f"{document}: {target}"
+            if anchor:
+                assert anchor in anchors(led_to), f"{document}: {target}"
 
 
 def test_locks_named_in_the_design_are_fields_of_their_structs() -> None:
@@ -208,7 +214,7 @@ def test_locks_named_in_the_design_are_fields_of_their_structs() -> None:
     for struct, field in named:
         declared = [
             path
-            for path in (ROOT / "fastprod" / "_core").glob("*.pxd")
+            for path in (ROOT / "fastprod" / "_core").rglob("*.pxd")
             if re.search(
                 rf"^cdef struct {struct}:(?:(?!^cdef ).)*\bfp_mutex {field}\b",
                 path.read_text(),
@@ -220,3 +226,14 @@ def test_locks_named_in_the_design_are_fields_of_their_structs() -> None:
 
 def test_the_package_s_metadata_names_the_same_version() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+
+
+@pytest.mark.parametrize("part", ["engine", "broker", "spark"])
+def test_each_life_is_told_in_twelve_steps_or_less(part: str) -> None:
+    """Each step names the files where it happens."""
+    text = (ROOT / "docs" / "design" / f"{part}.md").read_text()
+    (life,) = re.findall(r"^## The life of .*?(?=^## )", text, re.M | re.S)
+    steps = re.findall(r"^\d+\. (.*?)(?=^\d+\. |\n\n)", life, re.M | re.S)
+    assert 5 < len(steps) <= 12
+    for step in steps:
+        assert re.search(r"`[\w/]+\.(?:pyx|py)`|\]\(engine\.md#", step), step

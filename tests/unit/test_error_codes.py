@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from fastprod import error_codes
 from fastprod.error_codes import KAFKA_ERRORS
 
 with warnings.catch_warnings():
@@ -69,6 +70,13 @@ def test_only_retriable_errors_refresh_metadata() -> None:
 
 
 def test_codes_that_refresh_metadata_are_kafkas_invalid_metadata_exceptions() -> None:
-    """F.4, column M, and Apache Kafka 4.3.0 for the rows the contract leaves out."""
+    """P-F.4, column M, and Apache Kafka 4.3.0 for the rows the contract leaves out."""
     refreshing = {code for code, row in KAFKA_ERRORS.items() if row.refresh_metadata}
     assert refreshing == {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
+
+
+def test_each_named_code_has_the_name_that_kafka_gives_it() -> None:
+    named = {name: value for name, value in vars(error_codes).items() if type(value) is int}
+    assert len(named) > 30
+    for name, value in named.items():
+        assert KAFKA_ERRORS[value].name == name

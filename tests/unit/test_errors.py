@@ -113,7 +113,7 @@ def test_every_timeout_is_a_retriable_kafka_timeout(kind: type[KafkaError]) -> N
 
 
 def test_the_families_of_a_3_12_are_told_apart_by_class() -> None:
-    """A.3.12: the ApiException family goes into the future, the rest is raised."""
+    """P-A.3.12: the ApiException family goes into the future, the rest is raised."""
     in_the_future = [
         errors.BufferExhaustedError,
         errors.MetadataTimeoutError,
@@ -215,7 +215,7 @@ def test_a_class_with_a_code_has_the_flags_before_it_is_raised() -> None:
 
 
 def test_the_brokers_own_message_replaces_ours() -> None:
-    """F.4.4."""
+    """P-F.4.4."""
     error = error_for_code(44, topic="t", message="retention must be 7 days")
     assert str(error) == "topic 't': POLICY_VIOLATION (44): retention must be 7 days"
     assert type(error) is errors.BrokerError
@@ -223,7 +223,7 @@ def test_the_brokers_own_message_replaces_ours() -> None:
 
 
 def test_an_unknown_code_counts_as_unknown_server_error_and_keeps_its_number() -> None:
-    """F.4, last row."""
+    """P-F.4, last row."""
     error = error_for_code(999)
     assert (error.code, error.name, error.retriable) == (999, "UNKNOWN_SERVER_ERROR", False)
     assert "999" in str(error)
@@ -258,13 +258,13 @@ def test_code_zero_is_no_error() -> None:
 def test_groups_hold_the_codes_that_kafkas_exceptions_do(
     group: type[KafkaError], codes: set[int]
 ) -> None:
-    """F.4.6: the class tree of Apache Kafka 4.3.0."""
+    """P-F.4.6: the class tree of Apache Kafka 4.3.0."""
     members = {code for code in KAFKA_ERRORS if code and isinstance(error_for_code(code), group)}
     assert members == codes
 
 
 def test_fatal_codes_are_those_of_the_contract() -> None:
-    """F.4, column of the idempotent producer."""
+    """P-F.4, column of the idempotent producer."""
     assert {c for c, row in KAFKA_ERRORS.items() if row.fatal_for_idempotent} == {
         31,
         35,

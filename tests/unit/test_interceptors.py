@@ -1,4 +1,4 @@
-"""fastprod.interceptors: the chain goes on whatever one of its members does (C.1)."""
+"""fastprod.interceptors: the chain goes on whatever one of its members does (P-C.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError, KafkaError
 from fastprod.interceptors import ProducerInterceptor, ProducerInterceptors
-from fastprod.records import Headers, ProducerRecord, RecordMetadata, TopicPartition
+from fastprod.records import (
+    Headers,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    failed_metadata,
+)
 
 RECORD = ProducerRecord("orders", "value", 1)
 METADATA = RecordMetadata("orders", 0, 5, 6)
@@ -89,12 +95,12 @@ def chain(*given: Any) -> ProducerInterceptors:
 
 
 def test_each_interceptor_gets_the_record_of_the_one_before() -> None:
-    """C.1.1, L 36."""
+    """P-C.1.1, P-L.36."""
     assert chain(Appending("One"), Appending("Two")).on_send(RECORD).value == "valueOneTwo"
 
 
 def test_a_failing_interceptor_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """C.1.1, L 36."""
+    """P-C.1.1, P-L.36."""
     failing = Appending("One", is_failing=True)
     assert chain(failing, Appending("Two")).on_send(RECORD).value == "valueTwo"
     assert "interceptor Appending failed in on_send for topic orders" in caplog.text
@@ -102,7 +108,7 @@ def test_a_failing_interceptor_is_passed_over(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_chain_that_fails_throughout_leaves_the_record_as_it_was() -> None:
-    """L 36."""
+    """P-L.36."""
     failing = [Appending("One", is_failing=True), Appending("Two", is_failing=True)]
     assert chain(*failing).on_send(RECORD) is RECORD
 
@@ -120,7 +126,7 @@ def test_a_result_that_is_no_record_counts_as_a_failure(
 
 
 def test_an_interceptor_may_change_where_a_record_goes() -> None:
-    """C.1.1."""
+    """P-C.1.1."""
 
     class Redirecting:
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -136,7 +142,7 @@ def test_an_interceptor_may_change_where_a_record_goes() -> None:
 def test_every_interceptor_is_told_the_outcome_although_one_fails(
     exception: BaseException | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C.1.2, L 37."""
+    """P-C.1.2, P-L.37."""
     first, second = Appending("One", is_failing=True), Appending("Two")
     chain(first, second).on_acknowledgement(METADATA, exception)
     assert first.seen == second.seen == [(METADATA, exception)]
@@ -146,10 +152,10 @@ def test_every_interceptor_is_told_the_outcome_although_one_fails(
 @pytest.mark.parametrize(
     ("record", "topic_partition", "expected"),
     [
-        (RECORD, TopicPartition("orders", 2), RecordMetadata.failed("orders", 2)),
-        (RECORD, None, RecordMetadata.failed("orders")),
-        (ProducerRecord("orders", partition=7), None, RecordMetadata.failed("orders", 7)),
-        (None, TopicPartition("orders", 2), RecordMetadata.failed("orders", 2)),
+        (RECORD, TopicPartition("orders", 2), failed_metadata("orders", 2)),
+        (RECORD, None, failed_metadata("orders")),
+        (ProducerRecord("orders", partition=7), None, failed_metadata("orders", 7)),
+        (None, TopicPartition("orders", 2), failed_metadata("orders", 2)),
         (None, None, None),
     ],
 )
@@ -158,14 +164,14 @@ def test_a_failed_send_is_told_with_topic_and_partition_if_known(
     topic_partition: TopicPartition | None,
     expected: RecordMetadata | None,
 ) -> None:
-    """C.1.3, A.2.5, L 20, L 21, L 37."""
+    """P-C.1.3, P-A.2.5, P-L.20, P-L.21, P-L.37."""
     interceptor = Appending("One")
     chain(interceptor).on_send_error(record, topic_partition, ERROR)
     assert interceptor.seen == [(expected, ERROR)]
 
 
 def test_the_form_with_headers_gets_them_read_only() -> None:
-    """C.1.4."""
+    """P-C.1.4."""
     interceptor, plain = SeeingHeaders(), Appending("One")
     headers = Headers([("a", b"1")])
     chain(interceptor, plain).on_acknowledgement(METADATA, None, headers)
@@ -175,7 +181,7 @@ def test_the_form_with_headers_gets_them_read_only() -> None:
 
 
 def test_the_form_with_headers_gets_them_of_a_record_that_failed() -> None:
-    """C.1.4."""
+    """P-C.1.4."""
     interceptor = SeeingHeaders()
     record = ProducerRecord("orders", headers=[("a", b"1")])
     interceptors = chain(interceptor)
@@ -186,7 +192,7 @@ def test_the_form_with_headers_gets_them_of_a_record_that_failed() -> None:
 
 
 def test_classes_are_made_and_configured_with_the_generated_client_id() -> None:
-    """C.1.5, A.1.2."""
+    """P-C.1.5, P-A.1.2."""
     own = Configured()
     chain(Configured, own)
     assert len(Configured.made) == 2
@@ -194,7 +200,7 @@ def test_classes_are_made_and_configured_with_the_generated_client_id() -> None:
 
 
 def test_a_failing_configure_closes_those_before_it() -> None:
-    """C.1.5, L 8."""
+    """P-C.1.5, P-L.8."""
     with pytest.raises(ConfigError, match=r"FailingToConfigure: its configure.* third"):
         chain(Configured, Configured, FailingToConfigure)
     assert [each.closed_count for each in Configured.made] == [1, 1, 0]
@@ -203,7 +209,7 @@ def test_a_failing_configure_closes_those_before_it() -> None:
 def test_every_interceptor_is_closed_once_although_one_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """L 9."""
+    """P-L.9."""
     first, second = Appending("One", is_failing=True), Appending("Two")
     interceptors = chain(first, second)
     interceptors.close()

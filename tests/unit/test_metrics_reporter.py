@@ -92,14 +92,14 @@ def test_a_window_longer_than_a_thread_can_wait_ends_with_close() -> None:
 
 
 def test_a_reporter_that_never_started_is_closed_without_a_report() -> None:
-    """L 7: a construction that fails closes the reporters made before."""
+    """P-L.7: a construction that fails closes the reporters made before."""
     reporter = Seeing()
     MetricsReporters([reporter], {}).close()
     assert (reporter.seen, reporter.closed_count) == ([], 1)
 
 
 def test_a_class_is_made_and_configured_with_the_settings() -> None:
-    """A.1.2: client.id is among them."""
+    """P-A.1.2: client.id is among them."""
     reporter = Seeing()
     MetricsReporters([reporter], {"client.id": "me"}).close()
     assert reporter.config == {"client.id": "me"}
@@ -161,7 +161,7 @@ def test_an_object_without_report_is_refused() -> None:
 
 
 def test_those_before_one_that_cannot_be_configured_are_closed() -> None:
-    """A.1.3."""
+    """P-A.1.3."""
     reporter = Seeing()
     with pytest.raises(ConfigError, match=r"FailingToConfigure: its configure\(\) failed"):
         MetricsReporters([reporter, FailingToConfigure], {})

@@ -1,4 +1,4 @@
-"""fastprod.partitioner: users' partitioners, round robin, and the partition of a key (C.3)."""
+"""fastprod.partitioner: users' partitioners, round robin, and the partition of a key (P-C.3)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def turns(partitioner: Partitioner, cluster: FakeCluster, count: int, key: bytes
 def test_a_key_has_the_partition_that_kafka_gives_it(
     key: bytes, three: int, six: int, twelve: int
 ) -> None:
-    """C.3, C.4 (the contract's table), L 81; an empty key is a key."""
+    """P-C.3, P-C.4 (the contract's table), P-L.81; an empty key is a key."""
     assert [partition_for_key(key, count) for count in (1, 3, 6, 12)] == [0, three, six, twelve]
 
 
@@ -116,7 +116,7 @@ def test_a_key_needs_a_partition(count: int) -> None:
 
 
 def test_round_robin_takes_each_partition_in_turn() -> None:
-    """C.3.4, L 82."""
+    """P-C.3.4, P-L.82."""
     partitioner = RoundRobinPartitioner()
     ask = [partitioner.partition("orders", None, None, b"", b"", CLUSTER) for _ in range(7)]
     assert ask == [0, 1, 2, 0, 1, 2, 0]
@@ -124,24 +124,24 @@ def test_round_robin_takes_each_partition_in_turn() -> None:
 
 @pytest.mark.parametrize("key", [None, b"always the same"])
 def test_round_robin_is_even_whatever_the_key(key: bytes | None) -> None:
-    """C.3.4, L 82."""
+    """P-C.3.4, P-L.82."""
     assert turns(RoundRobinPartitioner(), CLUSTER, 30, key) == {0: 10, 1: 10, 2: 10}
 
 
 def test_round_robin_passes_over_partitions_without_a_leader() -> None:
-    """C.3.4, L 82."""
+    """P-C.3.4, P-L.82."""
     cluster = FakeCluster(orders=[True, False, True])
     assert turns(RoundRobinPartitioner(), cluster, 20, None) == {0: 10, 2: 10}
 
 
 def test_round_robin_takes_all_partitions_when_none_has_a_leader() -> None:
-    """C.3.4."""
+    """P-C.3.4."""
     cluster = FakeCluster(orders=[False, False])
     assert turns(RoundRobinPartitioner(), cluster, 20, None) == {0: 10, 1: 10}
 
 
 def test_round_robin_counts_each_topic_by_itself() -> None:
-    """C.3.4, L 82."""
+    """P-C.3.4, P-L.82."""
     partitioner = RoundRobinPartitioner()
     cluster = FakeCluster(a=[True] * 4, b=[True] * 4)
     topics = ["a", "a", "b", "a", "b"]
@@ -155,7 +155,7 @@ def test_round_robin_refuses_a_topic_without_partitions() -> None:
 
 
 def test_a_partitioner_is_asked_with_key_value_their_bytes_and_the_cluster() -> None:
-    """C.3.3."""
+    """P-C.3.3."""
     partitioner = Recording()
     assert choose(partitioner) == 1
     assert partitioner.asked == [("orders", "k", b"k", "v", b"v", CLUSTER)]
@@ -173,7 +173,7 @@ def test_what_cannot_be_asked_is_refused_at_construction(given: Any) -> None:
 
 
 def test_a_class_is_made_and_configured_and_an_object_is_not() -> None:
-    """C.3.3, A.1.2."""
+    """P-C.3.3, P-A.1.2."""
     assert bound(Recording).target.client_id.startswith("producer-")
     own = Recording()
     assert bound(own).target is own
@@ -194,7 +194,7 @@ def test_the_settings_can_name_a_partitioner() -> None:
 
 @pytest.mark.parametrize("chosen", [-1, 3])
 def test_a_partition_that_the_topic_does_not_have_is_refused(chosen: int) -> None:
-    """C.3 step 2, L 22."""
+    """P-C.3 step 2, P-L.22."""
     with pytest.raises(
         ValueError, match=f"returned partition {chosen} for topic 'orders', which has 3"
     ):
@@ -202,7 +202,7 @@ def test_a_partition_that_the_topic_does_not_have_is_refused(chosen: int) -> Non
 
 
 def test_a_negative_partition_is_refused_even_if_the_topic_is_not_known() -> None:
-    """L 22."""
+    """P-L.22."""
     with pytest.raises(ValueError, match="returned partition -1 for topic 'nowhere'; partitions"):
         choose(Recording(-1), topic="nowhere")
 
@@ -214,13 +214,13 @@ def test_a_result_that_is_no_integer_is_refused(chosen: Any) -> None:
 
 
 def test_an_error_of_the_partitioner_passes_unchanged() -> None:
-    """A.3.12, last row."""
+    """P-A.3.12, last row."""
     with pytest.raises(ZeroDivisionError):
         choose(lambda *arguments: 1 // 0)
 
 
 def test_a_partitioner_is_closed_once() -> None:
-    """L 9."""
+    """P-L.9."""
     partitioner = Recording()
     ready = bound(partitioner)
     ready.close()

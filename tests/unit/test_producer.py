@@ -1,4 +1,4 @@
-"""KafkaProducer: making, plug-ins, what needs no broker (contract A.1, A.9, L 6-11, 33)."""
+"""KafkaProducer: making, plug-ins, what needs no broker (P-A.1, P-A.9, P-L.6-11, P-L.33)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class BrokenInterceptor(ProducerInterceptor):
 
 
 def test_plug_ins_are_made_once_and_closed_once() -> None:
-    """L 9 testSerializerClose, testPartitionerClose, testInterceptorConstructClose; A.9.6."""
+    """P-L.9 testSerializerClose, testPartitionerClose, testInterceptorConstructClose; P-A.9.6."""
     kinds = (CountedSerializer, CountedPartitioner, CountedInterceptor)
     for kind in kinds:
         kind.reset()
@@ -84,7 +84,7 @@ def test_plug_ins_are_made_once_and_closed_once() -> None:
 
 
 def test_a_failed_construction_closes_what_was_made() -> None:
-    """A.1.3; L 7, L 8 testInterceptorConstructorConfigurationWithException..."""
+    """P-A.1.3; P-L.7, P-L.8 testInterceptorConstructorConfigurationWithException..."""
     CountedInterceptor.reset()
     with pytest.raises((ConfigError, KafkaError)):
         KafkaProducer(
@@ -95,13 +95,13 @@ def test_a_failed_construction_closes_what_was_made() -> None:
 
 
 def test_a_host_that_does_not_resolve_is_a_config_error() -> None:
-    """A.1.4"""
+    """P-A.1.4"""
     with pytest.raises(ConfigError, match="No resolvable bootstrap urls"):
         KafkaProducer(bootstrap_servers="no-such-host.invalid:9092")
 
 
 def test_the_constructor_does_not_connect() -> None:
-    """A.1.5: nothing listens there, and that is no error yet."""
+    """P-A.1.5: nothing listens there, and that is no error yet."""
     with KafkaProducer(bootstrap_servers=NOWHERE) as producer:
         assert not producer.closed
     assert producer.closed
@@ -113,7 +113,7 @@ def test_settings_may_have_kafkas_dotted_names() -> None:
 
 
 def test_generated_client_ids_differ() -> None:
-    """A.1.2"""
+    """P-A.1.2"""
     with (
         KafkaProducer(bootstrap_servers=NOWHERE) as one,
         KafkaProducer(bootstrap_servers=NOWHERE) as other,
@@ -123,7 +123,7 @@ def test_generated_client_ids_differ() -> None:
 
 
 def test_close_is_idempotent_and_refuses_a_negative_timeout() -> None:
-    """A.9.1, A.9.2; L 11 closeShouldBeIdempotent, closeWithNegativeTimestampShouldThrow."""
+    """P-A.9.1, P-A.9.2; P-L.11 closeShouldBeIdempotent, closeWithNegativeTimestampShouldThrow."""
     producer = KafkaProducer(bootstrap_servers=NOWHERE)
     with pytest.raises(ValueError, match="must be 0 or more"):
         producer.close(-0.1)
@@ -133,7 +133,7 @@ def test_close_is_idempotent_and_refuses_a_negative_timeout() -> None:
 
 
 def test_after_close_sends_raise_and_flush_and_metrics_do_not() -> None:
-    """A.3.2, A.9.8"""
+    """P-A.3.2, P-A.9.8"""
     producer = KafkaProducer(bootstrap_servers=NOWHERE)
     producer.close()
     for call in (
@@ -151,7 +151,7 @@ def test_after_close_sends_raise_and_flush_and_metrics_do_not() -> None:
 
 
 def test_the_exit_of_a_with_block_closes_even_after_an_error() -> None:
-    """A.11"""
+    """P-A.11"""
     with (
         pytest.raises(RuntimeError, match="mine"),
         KafkaProducer(bootstrap_servers=NOWHERE) as producer,
@@ -180,7 +180,7 @@ def test_what_is_no_topic_is_refused() -> None:
 
 
 def test_arguments_out_of_range_are_refused_before_anything_waits() -> None:
-    """A.2.1"""
+    """P-A.2.1"""
     with KafkaProducer(bootstrap_servers=NOWHERE) as producer:
         with pytest.raises(ValueError, match=r"partition must be .* not -1"):
             producer.send("t", b"", partition=-1)
@@ -199,7 +199,7 @@ def test_arguments_out_of_range_are_refused_before_anything_waits() -> None:
 
 
 def test_a_records_headers_are_frozen_once_it_is_sent() -> None:
-    """A.2.2, A.3.6; L 19 testHeaders."""
+    """P-A.2.2, P-A.3.6; P-L.19 testHeaders."""
     record = ProducerRecord("t", b"v", headers=[("a", b"1")])
     with KafkaProducer(bootstrap_servers=NOWHERE, max_block_ms=0) as producer:
         producer.send(record)

@@ -1,4 +1,4 @@
-"""flush, and the end of a with block, as users see them (contract A.7, A.11): against a peer."""
+"""flush, and the end of a with block, as users see them (P-A.7, P-A.11): against a peer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import threading
 import pytest
 
 from fastprod import RecordFuture
-from fastprod.api_versions import PRODUCE
-from peer.scripted_peer import Peer
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
 
 TOPIC_AUTHORIZATION_FAILED = 29
 
 
 def test_after_flush_every_record_is_done_delivered_or_not(peer: Peer) -> None:
-    """A.7.1, A.7.6, L 24 testFlushCompleteSendOfInflightBatches: linger does not hold it up."""
+    """P-A.7.1, P-A.7.6, P-L.24 testFlushCompleteSendOfInflightBatches: linger does not hold it
+    up.
+    """
     peer.on(PRODUCE).error(TOPIC_AUTHORIZATION_FAILED).for_partition("t", 1).once()
     with quick_producer(peer, linger_ms=60_000) as producer:
         futures = [producer.send("t", b"v", partition=each % 3) for each in range(50)]
@@ -27,7 +29,7 @@ def test_after_flush_every_record_is_done_delivered_or_not(peer: Peer) -> None:
 
 
 def test_a_flush_holds_up_no_other_thread_and_waits_for_no_later_record(peer: Peer) -> None:
-    """A.7.2."""
+    """P-A.7.2."""
     with quick_producer(peer) as producer:
         producer.warmup("t")
         peer.on(PRODUCE).hold().once()
@@ -49,7 +51,7 @@ def test_a_flush_holds_up_no_other_thread_and_waits_for_no_later_record(peer: Pe
 
 
 def test_a_block_that_ends_with_an_error_delivers_what_was_sent(peer: Peer) -> None:
-    """A.11."""
+    """P-A.11."""
     producer = quick_producer(peer)
     futures: list[RecordFuture] = []
 

@@ -1,4 +1,4 @@
-"""send, its future and its callbacks as users see them (contract A.3): against a peer."""
+"""send, its future and its callbacks as users see them (contract P-A.3): against a peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer, ProducerRecord, RecordMetadata
-from fastprod.api_versions import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -23,12 +22,14 @@ from fastprod.errors import (
     TopicAuthorizationError,
 )
 from fastprod.interceptors import ProducerInterceptor
+from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
+from fastprod.records import failed_metadata
 from fastprod.serializers import StringSerializer
 from mock_cluster import MockCluster
-from oracle import murmur2 as oracle
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory, PeerFactory
-from quick_producer import WAIT_S, quick_producer
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.oracle import murmur2 as oracle
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
+from support.peer.scripted_peer import Peer
 
 NOT_LEADER = 6
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -84,11 +85,11 @@ def errors_counted(producer: KafkaProducer) -> float:
     return float(producer.metrics()["producer-metrics"]["record-error-total"])
 
 
-# Construction (A.1).
+# Construction (P-A.1).
 
 
 def test_construction_waits_for_no_broker_and_asks_for_a_producer_id(peer: Peer) -> None:
-    """A.1.5: one daemon thread with Kafka's name; the producer id comes without a record."""
+    """P-A.1.5: one daemon thread with Kafka's name; the producer id comes without a record."""
     peer.on(API_VERSIONS).hold().always()
     with quick_producer(peer, client_id="c") as producer:
         assert not producer.closed
@@ -105,7 +106,7 @@ def test_construction_waits_for_no_broker_and_asks_for_a_producer_id(peer: Peer)
 def test_a_construction_that_fails_late_closes_what_was_made(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A.1.3, L 7: and says what failed; errors on the way are of no interest."""
+    """P-A.1.3, P-L.7: and says what failed; errors on the way are of no interest."""
 
     class Closing(ProducerInterceptor):
         closed_count = 0
@@ -125,7 +126,7 @@ def test_a_construction_that_fails_late_closes_what_was_made(
 
 
 def test_without_idempotence_nobody_asks_for_a_producer_id(peer: Peer) -> None:
-    """B.7, F.5.13: acks=1 alone turns it off."""
+    """P-B.7, P-F.5.13: acks=1 alone turns it off."""
     with quick_producer(peer, acks=1) as producer:
         producer.send("t", b"v", partition=0).result(WAIT_S)
     (batch,) = peer.batches()
@@ -134,12 +135,12 @@ def test_without_idempotence_nobody_asks_for_a_producer_id(peer: Peer) -> None:
     assert peer.requests(INIT_PRODUCER_ID) == []
 
 
-# The steps of send (A.3).
+# The steps of send (P-A.3).
 
 
 def test_the_steps_of_send_come_in_order(peer: Peer) -> None:
-    """A.3.1, A.3.4, A.3.5, A.3.6, C.3.3, L 19: interceptors, key, value, partition; headers may be
-    added until then, and not after."""
+    """P-A.3.1, P-A.3.4, P-A.3.5, P-A.3.6, P-C.3.3, P-L.19: interceptors, key, value, partition;
+    headers may be added until then, and not after."""
     steps: list[object] = []
 
     class Tap(ProducerInterceptor):
@@ -184,7 +185,7 @@ def test_the_steps_of_send_come_in_order(peer: Peer) -> None:
 
 
 def test_a_failing_interceptor_never_fails_a_send(peer: Peer) -> None:
-    """A.3.1: the record goes on as it was."""
+    """P-A.3.1: the record goes on as it was."""
 
     class Broken(ProducerInterceptor):
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -195,8 +196,8 @@ def test_a_failing_interceptor_never_fails_a_send(peer: Peer) -> None:
 
 
 def test_keys_choose_partitions_by_their_bytes(new_peer: PeerFactory) -> None:
-    """A.3.5, C.3.1, C.3.2: the serialized key, an empty one too; a hash below zero loses its sign
-    bit and nothing else. One by one and in bulk."""
+    """P-A.3.5, P-C.3.1, P-C.3.2: the serialized key, an empty one too; a hash below zero loses its
+    sign bit and nothing else. One by one and in bulk."""
     peer = new_peer({"t": 5})
     keys = ["", "21", "foobar", "abcd", "user-42", "key", *map(str, range(30))]
     hashes = [oracle.unsigned(key.encode()) for key in keys]
@@ -218,7 +219,7 @@ def test_keys_choose_partitions_by_their_bytes(new_peer: PeerFactory) -> None:
 def test_keys_can_be_ignored_and_records_without_one_are_never_hashed(
     new_peer: PeerFactory,
 ) -> None:
-    """C.3.1: keyless records of one batch stay together."""
+    """P-C.3.1: keyless records of one batch stay together."""
     peer = new_peer({"t": 20})
     with quick_producer(peer, linger_ms=LONG_MS, partitioner_ignore_keys=True) as producer:
         futures = [producer.send("t", b"v", key=b"%d" % each) for each in range(20)]
@@ -231,7 +232,9 @@ def test_keys_can_be_ignored_and_records_without_one_are_never_hashed(
 def test_the_upper_bound_of_a_record_decides_whether_it_is_too_large(
     peer: Peer, codec: str
 ) -> None:
-    """A.3.7, E.7.3: bytes before compression; 61 + 21 + the sizes' own bytes around the value."""
+    """P-A.3.7, P-E.7.3: bytes before compression; 61 + 21 + the sizes' own bytes around the
+    value.
+    """
     limit = 1_000
     fitting = limit - (61 + 21 + 1 + 2 + 1)
     with quick_producer(peer, max_request_size=limit, compression_type=codec) as producer:
@@ -251,7 +254,7 @@ def test_the_upper_bound_of_a_record_decides_whether_it_is_too_large(
 def test_a_record_without_timestamp_has_that_of_the_call_and_its_wait_for_metadata(
     peer: Peer,
 ) -> None:
-    """A.3.8."""
+    """P-A.3.8."""
     seen: list[int] = []
 
     def release_later() -> None:
@@ -272,7 +275,9 @@ def test_a_record_without_timestamp_has_that_of_the_call_and_its_wait_for_metada
 
 
 def test_the_wait_for_memory_is_in_no_timestamp_and_in_no_batchs_age(peer: Peer) -> None:
-    """A.3.8, A.3.9, D.2.3: the record has the time of the call, its batch that of its creation."""
+    """P-A.3.8, P-A.3.9, P-D.2.3: the record has the time of the call, its batch that of its
+    creation.
+    """
     seen: list[int] = []
 
     with quick_producer(peer, buffer_memory=65_536, batch_size=40_000) as producer:
@@ -300,7 +305,7 @@ def test_the_wait_for_memory_is_in_no_timestamp_and_in_no_batchs_age(peer: Peer)
 def test_what_metadata_took_of_max_block_ms_is_not_there_for_memory(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """A.3.3, A.3.9: two nodes, because answers of one connection come in order."""
+    """P-A.3.3, P-A.3.9: two nodes, because answers of one connection come in order."""
     cluster = new_peer_cluster(2, {"t": 2, "u": 1})
     with quick_producer(
         cluster, buffer_memory=65_536, batch_size=65_536, max_block_ms=800
@@ -328,7 +333,7 @@ def settled_loops(producer: KafkaProducer) -> int:
 
 
 def test_a_new_batch_wakes_the_io_thread(peer: Peer) -> None:
-    """A.3.11: nobody waits for a result here, which would wake it too."""
+    """P-A.3.11: nobody waits for a result here, which would wake it too."""
     with quick_producer(peer, linger_ms=0) as producer:
         producer.warmup("t")
         for number in range(50):
@@ -340,7 +345,7 @@ def test_a_new_batch_wakes_the_io_thread(peer: Peer) -> None:
 def test_a_new_batch_behind_one_under_way_wakes_the_io_thread(
     peer: Peer, linger_ms: int | None
 ) -> None:
-    """A.3.11, D.5.2: the broker takes its time for the first, and the second is not held up by
+    """P-A.3.11, P-D.5.2: the broker takes its time for the first, and the second is not held up by
     that for longer than its linger; None is the adaptive one."""
     with quick_producer(peer, linger_ms=linger_ms, request_timeout_ms=5_000) as producer:
         producer.send("t", b"0", partition=0).result(WAIT_S)
@@ -355,7 +360,7 @@ def test_a_new_batch_behind_one_under_way_wakes_the_io_thread(
 def test_a_batch_that_is_full_wakes_the_io_thread_and_one_more_record_does_not(
     peer: Peer,
 ) -> None:
-    """A.3.11, D.2.6."""
+    """P-A.3.11, P-D.2.6."""
     with quick_producer(peer, linger_ms=LONG_MS, batch_size=1_000) as producer:
         producer.warmup("t")
         producer.send("t", bytes(10), partition=1)
@@ -370,7 +375,7 @@ def test_a_batch_that_is_full_wakes_the_io_thread_and_one_more_record_does_not(
 
 
 def test_no_wake_up_is_lost_while_the_io_thread_goes_to_sleep(mock_cluster: MockCluster) -> None:
-    """A.3.11: each record is sent a moment after the answer to the one before has come, another
+    """P-A.3.11: each record is sent a moment after the answer to the one before has come, another
     moment each time, while the I/O thread is about to sleep for a minute. Nobody waits, which
     would wake it."""
     with quick_producer(mock_cluster.bootstrap_servers) as producer:
@@ -386,11 +391,11 @@ def test_no_wake_up_is_lost_while_the_io_thread_goes_to_sleep(mock_cluster: Mock
                 pass
 
 
-# What send raises, and what the future tells (A.3.12).
+# What send raises, and what the future tells (P-A.3.12).
 
 
 def test_an_error_of_the_api_comes_by_the_future_and_the_callback_at_once(peer: Peer) -> None:
-    """A.3.12 (first row), A.2.5, L 20, L 21: in the thread that sends, callback before
+    """P-A.3.12 (first row), P-A.2.5, P-L.20, P-L.21: in the thread that sends, callback before
     interceptors, metadata with what is known."""
     witness = Witness()
     with quick_producer(peer, interceptor_classes=[witness], max_request_size=1_000) as producer:
@@ -403,8 +408,8 @@ def test_an_error_of_the_api_comes_by_the_future_and_the_callback_at_once(peer: 
             error = future.exception(0)
             assert isinstance(error, RecordTooLargeError)
             assert [each[:2] for each in witness.told] == [
-                ("callback", RecordMetadata.failed("t", partition)),
-                ("interceptor", RecordMetadata.failed("t", partition)),
+                ("callback", failed_metadata("t", partition)),
+                ("interceptor", failed_metadata("t", partition)),
             ]
             assert {str(told) for _, _, told in witness.told} == {str(error)}
         assert set(witness.threads) == {threading.current_thread()}
@@ -426,18 +431,18 @@ def refuse(data: Any) -> Any:
 def test_other_errors_are_raised_and_only_interceptors_are_told(
     peer: Peer, settings: dict[str, Any], kind: type[Exception], count: int
 ) -> None:
-    """A.3.12 (third and fourth row), L 22: errors of Kafka's count as record errors."""
+    """P-A.3.12 (third and fourth row), P-L.22: errors of Kafka's count as record errors."""
     witness = Witness()
     with quick_producer(peer, interceptor_classes=[witness], **settings) as producer:
         with pytest.raises(kind) as caught:
             producer.send("t", b"v", on_delivery=witness.callback)
-        assert witness.told == [("interceptor", RecordMetadata.failed("t"), caught.value)]
+        assert witness.told == [("interceptor", failed_metadata("t"), caught.value)]
         assert errors_counted(producer) == count
     assert peer.batches() == []
 
 
 def test_a_closed_producer_raises_and_only_interceptors_are_told(peer: Peer) -> None:
-    """A.3.2, A.3.12 (fourth row)."""
+    """P-A.3.2, P-A.3.12 (fourth row)."""
     witness = Witness()
     producer = quick_producer(peer, interceptor_classes=[witness])
     producer.close()
@@ -447,11 +452,13 @@ def test_a_closed_producer_raises_and_only_interceptors_are_told(peer: Peer) -> 
     assert [told[0] for told in witness.told] == ["interceptor"]
 
 
-# Futures and callbacks (A.3.13 to A.3.16).
+# Futures and callbacks (P-A.3.13 to P-A.3.16).
 
 
 def test_a_future_is_waited_for_in_vain_and_then_told(peer: Peer) -> None:
-    """A.3.13, L 35 RecordSendTest.testTimeout: 5 ms are too short; then base 45, and index 5."""
+    """P-A.3.13, P-L.35 RecordSendTest.testTimeout: 5 ms are too short; then base 45, and index
+    5.
+    """
     peer.set_offsets("t", 0, next_offset=45)
     with quick_producer(peer, linger_ms=LONG_MS) as producer:
         producer.warmup("t")
@@ -471,7 +478,7 @@ def test_a_future_is_waited_for_in_vain_and_then_told(peer: Peer) -> None:
 
 
 def test_a_future_is_done_after_the_callbacks_of_its_batch(peer: Peer) -> None:
-    """A.3.13, D.10.4: also the one without a callback of its own; flush waits for them too."""
+    """P-A.3.13, P-D.10.4: also the one without a callback of its own; flush waits for them too."""
     entered, may_end = threading.Event(), threading.Event()
 
     def slow(metadata: object, error: object) -> None:
@@ -494,7 +501,7 @@ def test_a_future_is_done_after_the_callbacks_of_its_batch(peer: Peer) -> None:
 
 
 def test_callbacks_come_in_the_order_of_sending_whatever_is_retried(peer: Peer) -> None:
-    """A.3.14: within a partition."""
+    """P-A.3.14: within a partition."""
     called: list[int] = []
     with quick_producer(peer, batch_size=200, linger_ms=0) as producer:
         producer.send("t", b"first", partition=0).result(WAIT_S)
@@ -519,7 +526,9 @@ def test_callbacks_come_in_the_order_of_sending_whatever_is_retried(peer: Peer) 
 def test_a_callback_that_raises_is_logged_and_the_others_run(
     peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A.3.15, A.3.16: on the delivery thread; each record's interceptors before its callback."""
+    """P-A.3.15, P-A.3.16: on the delivery thread; each record's interceptors before its
+    callback.
+    """
     witness = Witness()
 
     def broken(metadata: object, error: object) -> None:
@@ -542,7 +551,7 @@ def test_a_callback_that_raises_is_logged_and_the_others_run(
 
 
 def test_without_idempotence_a_failed_batch_concerns_nobody_else(peer: Peer) -> None:
-    """F.4.8."""
+    """P-F.4.8."""
     with quick_producer(peer, enable_idempotence=False, linger_ms=LONG_MS) as producer:
         peer.on(PRODUCE).error(INVALID_RECORD).for_partition("t", 0).once()
         sent = []

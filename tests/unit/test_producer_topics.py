@@ -1,4 +1,4 @@
-"""What a producer knows of topics, as users see it (contract A.5, H.3): against a peer."""
+"""What a producer knows of topics, as users see it (contract P-A.5, P-H.3): against a peer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 import pytest
 
 from fastprod import PartitionInfo
-from fastprod.api_versions import METADATA
 from fastprod.errors import ProducerClosedError, TopicAuthorizationError
-from peer.scripted_peer import Peer
-from peer_fixtures import PeerClusterFactory
-from quick_producer import WAIT_S, quick_producer
+from fastprod.protocol.api_keys import METADATA
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerClusterFactory
+from support.peer.scripted_peer import Peer
 
 TOPIC_AUTHORIZATION_FAILED = 29
 REBOOTSTRAP_REQUIRED = 129
@@ -22,7 +22,7 @@ NO_LEADER = -1
 def test_partitions_for_names_leaders_and_raises_errors(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """A.5.1."""
+    """P-A.5.1."""
     cluster = new_peer_cluster(nodes=2, topics={"t": 3, "secret": 1})
     cluster.set_topic_error("secret", TOPIC_AUTHORIZATION_FAILED)
     producer = quick_producer(cluster)
@@ -46,7 +46,7 @@ def test_partitions_for_names_leaders_and_raises_errors(
 
 
 def test_an_idle_topic_leaves_metadata_and_the_next_record_brings_it_back(peer: Peer) -> None:
-    """L 87 testMetadataTopicExpiry, A.4.2, H.3."""
+    """P-L.87 testMetadataTopicExpiry, P-A.4.2, P-H.3."""
     with quick_producer(peer, metadata_max_age_ms=20) as producer:
         metadata = producer._metadata
         metadata._followed.max_idle_ms = IDLE_MS
@@ -59,7 +59,7 @@ def test_an_idle_topic_leaves_metadata_and_the_next_record_brings_it_back(peer: 
 
 
 def test_what_is_queued_survives_a_new_start_at_the_bootstrap_servers(peer: Peer) -> None:
-    """H.5.3, H.5.5."""
+    """P-H.5.3, P-H.5.5."""
     with quick_producer(peer, linger_ms=60_000, metadata_max_age_ms=50) as producer:
         producer.warmup("t")
         future = producer.send("t", b"v", partition=0)
@@ -75,8 +75,8 @@ def test_what_is_queued_survives_a_new_start_at_the_bootstrap_servers(peer: Peer
 def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
     new_peer_cluster: PeerClusterFactory,
 ) -> None:
-    """H.3, H.5.2: idle for too long, without a leader in the last answer before every broker went
-    down; they came back with another one, and the next record asks for the topic again."""
+    """P-H.3, P-H.5.2: idle for too long, without a leader in the last answer before every broker
+    went down; they came back with another one, and the next record asks for the topic again."""
     cluster = new_peer_cluster(nodes=2, topics={"t": 1})
     cluster.move_leader("t", 0, NO_LEADER)
     with quick_producer(
@@ -106,7 +106,9 @@ def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
 def test_a_topic_that_goes_while_its_sender_wakes_is_asked_for_by_the_next_send(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H.3: what callers take for known is what the latest answer left, not what they waited for."""
+    """P-H.3: what callers take for known is what the latest answer left, not what they waited
+    for.
+    """
     with quick_producer(peer) as producer:
         metadata = producer._metadata
         wait_for_topic = metadata.wait_for_topic
@@ -114,7 +116,7 @@ def test_a_topic_that_goes_while_its_sender_wakes_is_asked_for_by_the_next_send(
 
         def wait_and_lose(topic: str, partition: int | None, timeout_ms: int) -> int:
             waited_ms = wait_for_topic(topic, partition, timeout_ms)
-            producer.topics_changed(frozenset(), frozenset([topic]))
+            producer._events.topics_changed(frozenset(), frozenset([topic]))
             waits.append(topic)
             return waited_ms
 

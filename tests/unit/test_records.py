@@ -17,6 +17,7 @@ from fastprod.records import (
     ProducerRecord,
     RecordMetadata,
     TopicPartition,
+    failed_metadata,
 )
 
 
@@ -28,7 +29,7 @@ class Index:
 
 
 def test_a_record_needs_only_a_topic() -> None:
-    """A.2.1."""
+    """P-A.2.1."""
     record = ProducerRecord("orders")
     assert (record.topic, record.value, record.key) == ("orders", None, None)
     assert (record.partition, record.timestamp_ms, len(record.headers)) == (None, None, 0)
@@ -36,7 +37,7 @@ def test_a_record_needs_only_a_topic() -> None:
 
 @pytest.mark.parametrize("topic", [None, b"orders", 5])
 def test_a_topic_that_is_no_str_is_refused(topic: Any) -> None:
-    """A.2.1."""
+    """P-A.2.1."""
     with pytest.raises(TypeError, match="topic must be a str"):
         ProducerRecord(topic)
 
@@ -56,7 +57,7 @@ def test_a_topic_that_is_no_str_is_refused(topic: Any) -> None:
 def test_partition_and_timestamp_are_checked(
     fields: dict[str, Any], error: type[Exception], text: str
 ) -> None:
-    """A.2.1."""
+    """P-A.2.1."""
     with pytest.raises(error, match=text):
         ProducerRecord("t", **fields)
 
@@ -84,7 +85,7 @@ def test_integers_of_other_types_become_ints() -> None:
     ],
 )
 def test_equality_is_over_all_fields(change: dict[str, Any]) -> None:
-    """A.2.1."""
+    """P-A.2.1."""
     record = ProducerRecord("t", b"v", b"k", headers=[("a", b"1")], partition=1, timestamp_ms=5)
     twin = ProducerRecord("t", b"v", b"k", headers=[("a", b"1")], partition=1, timestamp_ms=5)
     assert record == twin
@@ -115,7 +116,7 @@ def test_records_and_metadata_pickle() -> None:
 
 
 def test_headers_keep_order_and_duplicates() -> None:
-    """A.2.2."""
+    """P-A.2.2."""
     headers = Headers([("a", b"1"), ("b", None)])
     headers.add("a", b"2")
     assert list(headers) == [("a", b"1"), ("b", None), ("a", b"2")]
@@ -136,7 +137,7 @@ def test_removing_a_header_removes_all_of_its_name() -> None:
 
 
 def test_headers_are_read_only_once_frozen() -> None:
-    """A.2.2, L 19."""
+    """P-A.2.2, P-L.19."""
     headers = Headers([("a", b"1")])
     assert not headers.is_frozen
     headers.freeze()
@@ -161,7 +162,7 @@ def test_headers_are_read_only_once_frozen() -> None:
     ],
 )
 def test_headers_of_wrong_types_are_refused(pairs: Any, text: str) -> None:
-    """A.2.2."""
+    """P-A.2.2."""
     with pytest.raises(TypeError, match=text):
         Headers(pairs)
 
@@ -186,7 +187,7 @@ def test_headers_are_not_hashable_and_equal_only_headers() -> None:
 
 
 def test_metadata_knows_what_it_does_not_know() -> None:
-    """A.2.3."""
+    """P-A.2.3."""
     known = RecordMetadata("t", 1, 0, 0, 3, 4)
     assert (known.has_offset, known.has_timestamp) == (True, True)
     assert known.topic_partition == TopicPartition("t", 1)
@@ -196,9 +197,9 @@ def test_metadata_knows_what_it_does_not_know() -> None:
 
 
 def test_metadata_of_a_failure_holds_topic_and_partition_only() -> None:
-    """A.2.5."""
-    assert RecordMetadata.failed("t") == ("t", -1, -1, -1, -1, -1)
-    assert RecordMetadata.failed("t", 0) == ("t", 0, -1, -1, -1, -1)
+    """P-A.2.5."""
+    assert failed_metadata("t") == ("t", -1, -1, -1, -1, -1)
+    assert failed_metadata("t", 0) == ("t", 0, -1, -1, -1, -1)
 
 
 def test_places_print_as_kafka_writes_them() -> None:

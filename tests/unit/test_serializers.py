@@ -105,7 +105,7 @@ def serialized(given: Any, data: Any) -> bytes | None:
 def test_built_in_serializers_write_javas_bytes(
     serializer: Serializer, data: Any, expected: bytes
 ) -> None:
-    """C.2.1."""
+    """P-C.2.1."""
     assert serializer("t", Headers(), data) == expected
     assert type(serializer("t", Headers(), data)) is bytes
 
@@ -127,7 +127,7 @@ def test_built_in_serializers_write_javas_bytes(
 def test_every_built_in_serializer_keeps_none_and_refuses_strange_types(
     kind: type[Serializer],
 ) -> None:
-    """C.2.1."""
+    """P-C.2.1."""
     assert kind()("t", Headers(), None) is None
     with pytest.raises(SerializationError, match=f"{kind.__name__} takes .*, not complex"):
         kind()("t", Headers(), 1j)
@@ -173,7 +173,7 @@ def test_built_in_serializers_say_what_they_cannot_take(
 def test_a_string_serializer_takes_its_encoding_from_the_settings(
     settings: dict[str, Any], is_key: bool, expected: str
 ) -> None:
-    """C.2.1."""
+    """P-C.2.1."""
     assert bound(StringSerializer, is_key, **settings).target.encoding == expected
 
 
@@ -184,7 +184,7 @@ def test_an_unknown_encoding_is_refused(encoding: str) -> None:
 
 
 def test_a_class_is_made_and_configured_and_an_object_is_not() -> None:
-    """A.1.1; A.1.2: the generated client.id is among the settings."""
+    """P-A.1.1; P-A.1.2: the generated client.id is among the settings."""
     made = bound(Recording, is_key=True).target
     assert made.configured == [(made.configured[0][0], True)]
     assert made.configured[0][0].startswith("producer-")
@@ -202,7 +202,7 @@ def test_a_path_in_the_settings_leads_to_a_class() -> None:
 
 
 def test_serializers_may_add_headers() -> None:
-    """A.2.2."""
+    """P-A.2.2."""
     headers = Headers()
     assert bound(Recording())("orders", headers, 5) == b"5"
     assert headers.to_list() == [("via", b"orders")]
@@ -271,7 +271,7 @@ def test_a_serializer_that_cannot_be_configured_is_refused_with_its_reason() -> 
 
 @pytest.mark.parametrize("given", [str.encode, lambda v: v.encode(), lambda v: b"" + v])
 def test_a_type_error_inside_becomes_a_serialization_error(given: Any) -> None:
-    """A.3.4."""
+    """P-A.3.4."""
     with pytest.raises(SerializationError, match="cannot take a int for topic 'orders'") as caught:
         serialized(given, 5)
     assert isinstance(caught.value.__cause__, TypeError | AttributeError)
@@ -279,7 +279,7 @@ def test_a_type_error_inside_becomes_a_serialization_error(given: Any) -> None:
 
 
 def test_other_errors_inside_pass_unchanged() -> None:
-    """A.3.12, last row."""
+    """P-A.3.12, last row."""
     with pytest.raises(ZeroDivisionError):
         serialized(lambda v: v / 0, 5)
 
@@ -290,7 +290,7 @@ def test_a_result_that_is_no_bytes_is_refused() -> None:
 
 
 def test_each_serializer_is_closed_once() -> None:
-    """C.2.2, L 9."""
+    """P-C.2.2, P-L.9."""
     first, second = Recording(), Recording()
     key, value = bound(first, is_key=True), bound(second)
     close_serializers(key, value)
@@ -299,14 +299,14 @@ def test_each_serializer_is_closed_once() -> None:
 
 
 def test_an_object_that_serves_keys_and_values_is_closed_once() -> None:
-    """C.2.2."""
+    """P-C.2.2."""
     both = Recording()
     close_serializers(bound(both, is_key=True), bound(both))
     assert both.closed_count == 1
 
 
 def test_a_close_that_fails_does_not_keep_the_other_open() -> None:
-    """A.9.6."""
+    """P-A.9.6."""
 
     class Failing(Recording):
         def close(self) -> None:

@@ -16,5 +16,7 @@ def test_the_version_is_the_one_that_is_packaged() -> None:
 
 
 def test_the_version_is_one_that_brokers_take_in_api_versions() -> None:
-    """KIP-511: the broker refuses a ClientSoftwareVersion that does not match its pattern (G.5)."""
+    """KIP-511: the broker refuses a ClientSoftwareVersion that does not match its pattern
+    (P-G.5).
+    """
     assert re.fullmatch(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?", VERSION)

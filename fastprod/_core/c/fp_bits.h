@@ -24,7 +24,6 @@ static inline uint16_t fp_get_u16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 
 static inline uint32_t fp_get_u32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return FP_BE32(v); }
 static inline uint64_t fp_get_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return FP_BE64(v); }
 static inline uint32_t fp_get_u32_le(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return FP_LE32(v); }
-static inline void fp_put_u32_le(uint8_t *p, uint32_t v) { v = FP_LE32(v); memcpy(p, &v, 4); }
 static inline int fp_clz64(uint64_t v) { return __builtin_clzll(v); }
 
 #endif

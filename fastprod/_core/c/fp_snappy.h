@@ -1,6 +1,6 @@
 /* Raw Snappy blocks of up to 64 KiB in, any size out, and the xerial framing around them.
  *
- * Format: github.com/google/snappy/blob/main/format_description.txt; xerial stream: contract E.6.
+ * Format: github.com/google/snappy/blob/main/format_description.txt; xerial stream: contract P-E.6.
  * Compression is greedy: one hash table of 16-bit positions, steps that widen while nothing is
  * found. The decoder trusts nothing: every length and offset is checked before it is used.
  */

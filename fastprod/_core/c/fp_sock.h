@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
@@ -27,35 +26,6 @@
 #define FP_SOCK_MAX_SEND_BYTES ((size_t)1 << 30)
 
 typedef struct iovec fp_iovec;
-
-/* Fill in the sockaddr of an IP address (4 or 16 bytes, network order). Returns its size. */
-static inline uint32_t fp_sock_address(struct sockaddr_storage *out, const void *ip,
-                                       size_t ip_bytes, uint16_t port, uint32_t scope) {
-    memset(out, 0, sizeof *out);
-    if (ip_bytes == 4) {
-        struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(port);
-        memcpy(&v4->sin_addr, ip, 4);
-        return sizeof *v4;
-    }
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(port);
-    v6->sin6_scope_id = scope;
-    memcpy(&v6->sin6_addr, ip, 16);
-    return sizeof *v6;
-}
-
-/* The same for a path in the file system. Returns 0 when the path is too long. */
-static inline uint32_t fp_sock_path_address(struct sockaddr_storage *out, const char *path) {
-    struct sockaddr_un *local = (struct sockaddr_un *)out;
-    memset(out, 0, sizeof *out);
-    if (strlen(path) >= sizeof local->sun_path) return 0;
-    local->sun_family = AF_UNIX;
-    memcpy(local->sun_path, path, strlen(path));
-    return sizeof *local;
-}
 
 /* TCP_NODELAY and keep-alive fail on a Unix socket, which does not need them. */
 static inline void fp_sock_tune(int fd, int32_t send_bytes, int32_t receive_bytes) {

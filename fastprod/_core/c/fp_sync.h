@@ -25,8 +25,6 @@ static inline void fp_mutex_init(fp_mutex *m) { pthread_mutex_init(m, NULL); }
 static inline void fp_mutex_destroy(fp_mutex *m) { pthread_mutex_destroy(m); }
 static inline void fp_mutex_unlock(fp_mutex *m) { pthread_mutex_unlock(m); }
 
-static inline int fp_mutex_trylock(fp_mutex *m) { return pthread_mutex_trylock(m) == 0; }
-
 static inline void fp_cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -35,7 +33,6 @@ static inline void fp_cpu_relax(void) {
 #endif
 }
 
-/* Try, spin shortly, then sleep. Call it without the GIL, or try first (fp_mutex_spin). */
 static inline int fp_mutex_spin(fp_mutex *m) {
     for (int i = 0; i < 64; i++) {
         if (pthread_mutex_trylock(m) == 0) return 1;
@@ -44,6 +41,7 @@ static inline int fp_mutex_spin(fp_mutex *m) {
     return 0;
 }
 
+/* Try, spin shortly, then sleep. */
 static inline void fp_mutex_lock(fp_mutex *m) {
     if (!fp_mutex_spin(m)) pthread_mutex_lock(m);
 }

@@ -1,4 +1,4 @@
-"""Faults on demand: what interceptors can answer with; the verbs are `broker.faults`."""
+"""Faults on demand: the verbs of `broker.faults`, and what interceptors may return."""
 
 from __future__ import annotations
 

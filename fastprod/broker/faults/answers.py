@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fastprod.broker.faults.target import Place
-from fastprod.broker.request import (
+from fastprod.broker.network.request import (
     CloseConnectionResponse,
     PieceResponse,
     Request,
@@ -21,11 +21,11 @@ _pack_size = struct.Struct(">i").pack
 
 
 class Held(Protocol):
-    """What is held back until its time, or until a reset."""
+    """Holds actions back until their time, or until a reset."""
 
     @property
     def is_released(self) -> bool:
-        """Whether there was a reset: nothing is held back any more, or changed on its way."""
+        """Whether there was a reset: nothing is held back or changed any more."""
 
     def hold(self, delay_ms: float, action: Callable[[], None], /) -> None:
         """Call `action` after `delay_ms`, at once if that is 0 or after a reset; never blocks."""
@@ -45,14 +45,14 @@ class Dribble(NamedTuple):
 
 @dataclass(slots=True)
 class AnswerPlan:
-    """What becomes of the answer to one request. How it travels holds until the faults are reset.
+    """How one request is answered. Delays and pieces hold until the faults are reset.
 
     Attributes:
-        held: where it waits.
-        delay_ms: it waits so long.
+        held: holds it back.
+        delay_ms: how long it is held back.
         dribble: it is written in pieces.
-        truncate_to_bytes: it ends after so many bytes, and the connection with it.
-        is_lost: the connection ends in its place.
+        truncate_to_bytes: after so many bytes the connection is closed.
+        is_lost: the connection is closed instead.
         is_answered: the request has been answered already.
         refused: errors to put into it.
     """
@@ -67,7 +67,7 @@ class AnswerPlan:
 
     @property
     def sends_as_usual(self) -> bool:
-        """Whether the answer goes out in time, in one piece, and alone."""
+        """Whether the answer goes out at once, whole, and nothing else with it."""
         return not (
             self.delay_ms or self.dribble or self.is_lost or self.truncate_to_bytes is not None
         )
@@ -78,8 +78,8 @@ class PlannedAnswer:
 
     Args:
         plan: how.
-        parts: header and body; None: nothing is to be said (acks=0).
-        is_changed: `parts` are others than those that `go_on` would send.
+        parts: header and body; None: no answer is sent (acks=0).
+        is_changed: whether `parts` differ from what `go_on` would send.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PlannedAnswer:
         self._is_changed = is_changed
 
     def take(self, request: Request, go_on: Callable[[], None]) -> None:
-        """Answer when it is time."""
+        """Answer after the delay."""
         plan = self._plan
         plan.held.hold(plan.delay_ms, lambda: self._answer(request, go_on))
 
@@ -112,10 +112,10 @@ class PlannedAnswer:
 class PiecewiseAnswer:
     """Writes an answer piece by piece; the Processor's thread and the timer take turns.
 
-    After a reset the rest goes in one piece; one that was to be cut short is cut all the same.
+    After a reset the rest goes out in one piece; an answer to be truncated still is.
 
     Args:
-        request: is answered by this.
+        request: to answer.
         parts: header and body.
         plan: `dribble` and `truncate_to_bytes`.
     """
@@ -130,7 +130,7 @@ class PiecewiseAnswer:
         self._queue: ResponseQueue = request.answer_in_pieces()
 
     def go_on(self) -> None:
-        """Write the next piece, and see to it that the one after it follows."""
+        """Write the next piece, and plan the one after it."""
         piece = self._left
         if not self._held.is_released:
             piece = piece[: self._dribble.chunk_bytes]
@@ -146,6 +146,6 @@ class PiecewiseAnswer:
 
     def _written(self) -> None:
         if not self._request.connection.is_open:
-            # Nobody listens any more; the request is to be counted all the same.
+            # The connection has ended; the request must be counted all the same.
             self._left = self._left[:0]
         self._held.hold(self._dribble.pause_ms if self._left else 0, self.go_on)

@@ -1,4 +1,4 @@
-"""Planned faults in the order in which they were asked for, and which of them meets a request."""
+"""FaultQueue: planned faults in their order, and which of them applies to a request."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ E = TypeVar("E")
 
 
 class PlannedFault(Generic[E]):
-    """One fault that waits for its requests.
+    """A planned fault.
 
     Args:
-        effect: what happens to them.
-        aim: which requests.
-        n: how many of them; None: all, until the reset.
-        after: how many pass first.
+        effect: what happens to its requests.
+        aim: which requests it applies to.
+        n: how many of them; None: all, until a reset.
+        after: how many of them pass unharmed first.
 
     Raises:
         ValueError: a count is negative, or n is 0.
@@ -32,7 +32,7 @@ class PlannedFault(Generic[E]):
         self._skip_count = check_count("after", after, 0)
 
     def lets_pass(self) -> bool:
-        """Whether a request that it is aimed at is one of those that pass first; counts it."""
+        """Count a request; returns whether it is one of those that pass first."""
         if self._skip_count == 0:
             return False
         self._skip_count -= 1
@@ -42,8 +42,8 @@ class PlannedFault(Generic[E]):
 class FaultQueue(Generic[E]):
     """Faults of one kind. The caller holds a lock.
 
-    Those with a count come first, the oldest before the others. Those without an end come after
-    them, the newest first: it replaces the older.
+    Faults with a count come first, in their order. Those without one come after them, the newest
+    first: it replaces the older.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class FaultQueue(Generic[E]):
         return len(self._counted) + len(self._endless)
 
     def add(self, fault: PlannedFault[E]) -> None:
-        """Plan it."""
+        """Add a fault."""
         if fault.left_count is None:
             self._endless.insert(0, fault)
         else:
@@ -66,9 +66,9 @@ class FaultQueue(Generic[E]):
         self._endless.clear()
 
     def aimed_at(self, target: RequestTarget) -> Iterator[tuple[PlannedFault[E], list[Place]]]:
-        """The faults that may meet a request, each with the places it is at, as they are now.
+        """The faults that may apply to a request, each with the places it concerns.
 
-        Whoever takes one calls `use`; a fault that comes after it does not see the request.
+        The caller calls `use` for the one that it applies; later faults do not count the request.
         """
         for fault in (*self._counted, *self._endless):
             places = fault.aim.hit(target)
@@ -76,7 +76,7 @@ class FaultQueue(Generic[E]):
                 yield fault, places
 
     def use(self, fault: PlannedFault[E]) -> E:
-        """One request less that `fault` waits for."""
+        """Count a request that `fault` was applied to."""
         if fault.left_count is not None:
             fault.left_count -= 1
             if fault.left_count == 0:
@@ -84,7 +84,7 @@ class FaultQueue(Generic[E]):
         return fault.effect
 
     def take(self, target: RequestTarget) -> E | None:
-        """The effect of the first fault that meets a request, or None."""
+        """The effect of the first fault that applies to a request, or None."""
         for fault, _ in self.aimed_at(target):
             if not fault.lets_pass():
                 return self.use(fault)

@@ -1,9 +1,10 @@
-"""FaultVerbs: what a test says to make a broker misbehave (G2)."""
+"""FaultVerbs: the methods of `broker.faults` that make a broker misbehave (B-G2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from inspect import cleandoc
+from typing import Any, Final, Protocol, TypeVar
 
 from fastprod.broker.faults.answers import Dribble
 from fastprod.broker.faults.hooks import Close, Drop
@@ -19,8 +20,36 @@ from fastprod.broker.faults.planned_faults import (
     Truncate,
 )
 from fastprod.broker.faults.target import aim, check_count, check_ms, error_code_of
-from fastprod.broker.purgatory import DelayedOperationPurgatory
 from fastprod.errors import IllegalStateError
+
+_SHARED: Final = {
+    "api": 'Kafka\'s name of an API or its key, as "Produce" or 0; "all": every API.',
+    "n": "how many requests, 1 or more; None: all, until `reset`.",
+    "topic": "only requests that name this topic; None, the default: any.",
+    "partition": "only requests that name this partition, 0 or more; None, the default: any.",
+    "after": "so many requests that it would have met pass first; 0, the default, or more.",
+    "node": "only requests to the node with this id; None, the default: to any.",
+}
+_Verb = TypeVar("_Verb", bound=Any)
+
+
+def _shares(verb: _Verb) -> _Verb:
+    """Add to a verb's docstring what all verbs have in common, so that `help` shows the whole."""
+    code = verb.__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    if verb.__doc__ is not None:
+        own = cleandoc(verb.__doc__)
+        shared = [f"    {n}: {_SHARED[n]}" for n in names if n in _SHARED and f" {n}: " not in own]
+        verb.__doc__ = "\n".join(
+            [
+                own,
+                "\nWhich requests meet it:",
+                *shared,
+                "\nRaises:\n    ValueError: an argument is unknown or out of its range.",
+                "\nReturns at once, also before the start.  Threads: any.  Source: contract B-G2.",
+            ]
+        )
+    return verb
 
 
 class ReadingNode(Protocol):
@@ -31,7 +60,7 @@ class ReadingNode(Protocol):
     def set_reading(self, reads: bool, waits: bool) -> None: ...
 
 
-class FaultVerbs(PlannedFaults):
+class FaultVerbs:
     """Faults on demand: `broker.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", n=2)`.
 
     Every verb may be called by any thread, also before the broker starts, returns at once, and
@@ -40,31 +69,17 @@ class FaultVerbs(PlannedFaults):
     was planned; those without an end (n=None) come after those with a count, the newest first. Only
     `fail`s for several partitions meet in one request.
 
-    Arguments that most verbs have; a verb tells of its own only:
-        api: Kafka's name of an API or its key, as "Produce" or 0; "all": every API.
-        n: how many requests, 1 or more; None, the default of `delay` and `dribble`: all, until
-            `reset`.
-        topic: only requests that name this topic; None: any.
-        partition: only requests that name this partition, from 0 on; None: any.
-        after: so many requests, which it would have met, pass first; 0 or more.
-        node: only requests to the node with this id; None: to any.
-    They raise ValueError for an argument that cannot be.
-
-    Source: broker contract G2; the queue of errors is librdkafka's mock's idea (F2), `intercept`
-    is kfake's (F3).
+    Source: contract B-G2; the queue of errors is librdkafka's mock's idea (B-F2), `intercept`
+    is kfake's (B-F3).
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._nodes: Sequence[ReadingNode] = ()
-
-    def attach(self, purgatory: DelayedOperationPurgatory, nodes: Sequence[ReadingNode]) -> None:
-        """The broker starts: its timer, and its nodes."""
-        self.use_timer(purgatory)
-        self._nodes = nodes
+    def __init__(self, planned: PlannedFaults, nodes: Sequence[ReadingNode]) -> None:
+        self._planned = planned
+        self._nodes = nodes  # none before the start
 
     # What happens to requests.
 
+    @_shares
     def fail(
         self,
         api: str | int,
@@ -80,7 +95,7 @@ class FaultVerbs(PlannedFaults):
         """Answer with an error and do nothing else.
 
         With `topic` or `partition`, only these fail in a Produce, Fetch, ListOffsets or Metadata
-        request, and the rest of it is done (D1.1). A Produce with acks=0 ends its connection.
+        request, and the rest of it is done (B-D1.1). A Produce with acks=0 ends its connection.
 
         Args:
             error: Kafka's name or code of it, as "NOT_LEADER_OR_FOLLOWER" or 6.
@@ -89,6 +104,7 @@ class FaultVerbs(PlannedFaults):
         effect = Refuse(error_code_of(error), check_ms("delay_ms", delay_ms))
         self._plan(effect, api, n, topic, partition, after, node)
 
+    @_shares
     def drop(
         self,
         api: str | int,
@@ -105,6 +121,7 @@ class FaultVerbs(PlannedFaults):
         """
         self._plan(Instead(Drop()), api, n, topic, partition, after, node)
 
+    @_shares
     def close(
         self,
         api: str | int,
@@ -118,6 +135,7 @@ class FaultVerbs(PlannedFaults):
         """End the connection and do nothing."""
         self._plan(Instead(Close()), api, n, topic, partition, after, node)
 
+    @_shares
     def lose_reply(
         self,
         api: str | int = "Produce",
@@ -134,6 +152,7 @@ class FaultVerbs(PlannedFaults):
         """
         self._plan(Lose(), api, n, topic, partition, after, node)
 
+    @_shares
     def truncate(
         self,
         api: str | int,
@@ -154,6 +173,7 @@ class FaultVerbs(PlannedFaults):
         effect = Truncate(check_count("size_bytes", size_bytes, 0))
         self._plan(effect, api, n, topic, partition, after, node)
 
+    @_shares
     def time_out_then_append(
         self,
         n: int | None = 1,
@@ -166,7 +186,7 @@ class FaultVerbs(PlannedFaults):
     ) -> None:
         """Answer Produce requests with REQUEST_TIMED_OUT(7) and append their records later.
 
-        What a broker does whose followers are slow (D1): the client tries again, and the first
+        What a broker does whose followers are slow (B-D1): the client tries again, and the first
         attempt succeeds nevertheless, before the second or after it.
 
         Args:
@@ -177,25 +197,31 @@ class FaultVerbs(PlannedFaults):
         self._plan(effect, "Produce", n, topic, partition, after, node)
 
     def intercept(self, function: Interceptor) -> Callable[[], None]:
-        """Have `function` decide about every request, before all planned faults.
+        """Let `function` decide about every request, before all planned faults.
 
         Args:
-            function: called by a thread of the broker that it must not keep. It returns None: the
-                next interceptor, or the planned faults, decide; an error code or Kafka's name of
-                it: the request is answered with that; an action (`Close()`, `Drop()`, `Park()` of
-                `fastprod.broker.faults`): it takes the request. If it raises, the client is told
-                UNKNOWN_SERVER_ERROR and the log says why.
+            function: called with each request, by a thread of the broker that it must not block. It
+                returns None: the next interceptor, or the planned faults, decide; an error code or
+                Kafka's name of it: the request is answered with that; an action (`Close()`,
+                `Drop()`, `Park()` of `fastprod.broker.faults`): that takes the request. If it
+                raises, the client gets UNKNOWN_SERVER_ERROR and the log says why.
 
         Returns:
-            What ends it; `reset` does too.
+            A function that ends this; `reset` does so too.
+
+        Raises:
+            ValueError: `function` cannot be called.
+
+        Returns at once, also before the start.  Source: contract B-F3.
         """
         if not callable(function):
             raise ValueError(f"intercept takes a function of one request, not {function!r}")
-        self.add_interceptor(function)
-        return lambda: self.remove_interceptor(function)
+        self._planned.add_interceptor(function)
+        return lambda: self._planned.remove_interceptor(function)
 
     # How answers travel, and requests.
 
+    @_shares
     def delay(
         self,
         api: str | int,
@@ -215,6 +241,7 @@ class FaultVerbs(PlannedFaults):
         effect = Delay(check_ms("ms", ms))
         self._plan(effect, api, n, topic, partition, after, node)
 
+    @_shares
     def dribble(
         self,
         api: str | int,
@@ -239,30 +266,41 @@ class FaultVerbs(PlannedFaults):
     def stop_reading(self, node: int | None = None) -> None:
         """Read nothing from any connection: what clients send stays in the sockets until they fill.
 
-        Connections are accepted and answers to what has been read go out. Returns when it is so;
-        blocks for as long as a network thread is busy, but not when an interceptor calls it.
+        Connections are accepted, and what has been read is answered.
 
         Args:
-            node: a node's id; None: all nodes.
+            node: a node's id; None, the default: all nodes.
 
         Raises:
             ValueError: no such node.
             IllegalStateError: the broker has not been started.
             TimeoutError: a network thread is busy for very long.
+
+        Blocks: until it is so, as long as a network thread is busy; not if an interceptor calls it.
         """
         self._set_reading(False, node)
 
     def resume_reading(self, node: int | None = None) -> None:
-        """Read again; arguments, exceptions and waiting as for `stop_reading`."""
+        """Read again what clients send.
+
+        Args:
+            node: a node's id; None, the default: all nodes.
+
+        Raises, blocks: as `stop_reading`.
+        """
         self._set_reading(True, node)
 
     def reset(self) -> None:
-        """Undo everything: plans, interceptors, `stop_reading`; what is delayed goes on at once.
+        """Undo everything: planned faults, interceptors, `stop_reading`.
+
+        What is delayed goes on at once.
 
         Raises:
             TimeoutError: a network thread is busy for very long.
+
+        Blocks: after `stop_reading`, as long as a network thread is busy.
         """
-        self.forget()
+        self._planned.forget()
         if self._nodes:
             self._set_reading(True, None)
 
@@ -278,7 +316,7 @@ class FaultVerbs(PlannedFaults):
     ) -> None:
         needs_answer = isinstance(effect, AppendLate | Truncate | Dribble)
         at = aim(api, topic, partition, node)._replace(is_at_answers=needs_answer)
-        self.plan(effect, at, n, after)
+        self._planned.plan(effect, at, n, after)
 
     def _set_reading(self, reads: bool, node: int | None) -> None:
         if not self._nodes:
@@ -287,4 +325,4 @@ class FaultVerbs(PlannedFaults):
             raise ValueError(f"no node {node!r}; there are 0 to {len(self._nodes) - 1}")
         for each in self._nodes:
             if node in (None, each.id):
-                each.set_reading(reads, not self.is_called_by_interceptor)
+                each.set_reading(reads, not self._planned.is_called_by_interceptor)

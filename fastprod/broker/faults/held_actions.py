@@ -1,15 +1,15 @@
-"""HeldActions: what faults hold back until its time, or until they are reset."""
+"""HeldActions: actions that faults hold back until their time, or until a reset."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from fastprod.broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 
 class HeldActions:
-    """What is held back between two resets. Any thread.
+    """The actions held back between two resets. Any thread.
 
     Args:
         purgatory: the timer; None: nothing is held back.

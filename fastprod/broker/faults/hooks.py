@@ -1,11 +1,11 @@
-"""Where faults take hold of requests: before they are handled, and before they are answered."""
+"""Hooks of the faults: before a request is handled, and before it is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from fastprod.broker.request import Request, SizedBuffer
+from fastprod.broker.network.request import Request, SizedBuffer
 
 
 class Action(Protocol):
@@ -52,11 +52,11 @@ class Park:
 
 
 class Faults:
-    """No faults at all; what `KafkaApis` asks. Subclasses answer otherwise."""
+    """The questions that `KafkaApis` asks, answered for no faults at all."""
 
     @property
     def is_called_by_interceptor(self) -> bool:
-        """Whether this thread is the broker's and runs a test's function: it must not be kept."""
+        """Whether this thread is the broker's and runs a test's function: it must not block."""
         return False
 
     def before(self, request: Request, message: Any) -> int | Action | None:

@@ -1,10 +1,10 @@
-"""PlannedFaults: finds what is planned for a request and its answer, and does it."""
+"""PlannedFaults: the planned faults, applied to requests and answers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from fastprod.broker.api_table import APIS
 from fastprod.broker.faults.answers import AnswerPlan, Dribble, PlannedAnswer
@@ -18,14 +18,13 @@ from fastprod.broker.faults.refusals import (
     withhold,
 )
 from fastprod.broker.faults.target import Aim, RequestTarget, error_code_of
-from fastprod.broker.purgatory import DelayedOperationPurgatory
-from fastprod.broker.request import Request, SizedBuffer
-
-REQUEST_TIMED_OUT: Final = 7
+from fastprod.broker.network.request import Request, SizedBuffer
+from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
+from fastprod.error_codes import REQUEST_TIMED_OUT
 
 
 class Refuse(NamedTuple):
-    """Answer with an error, `delay_ms` later than at once, and do nothing."""
+    """Answer with an error after `delay_ms`, and do nothing."""
 
     code: int
     delay_ms: float
@@ -38,23 +37,23 @@ class Instead(NamedTuple):
 
 
 class AppendLate(NamedTuple):
-    """Answer that the time is over, and append after `delay_ms`."""
+    """Answer REQUEST_TIMED_OUT, and append after `delay_ms`."""
 
     delay_ms: float
 
 
 class Lose(NamedTuple):
-    """Do what was asked, and close the connection in place of the answer."""
+    """Handle the request, and close the connection instead of answering."""
 
 
 class Truncate(NamedTuple):
-    """Do what was asked, and answer with so many bytes."""
+    """Handle the request, and send only the first bytes of the answer."""
 
     size_bytes: int
 
 
 class Delay(NamedTuple):
-    """Do what was asked, and answer later."""
+    """Handle the request, and answer later."""
 
     ms: float
 
@@ -71,7 +70,7 @@ class InterceptedRequest(NamedTuple):
         version: of the request.
         client_id: the client's name for itself.
         node_id: node that was asked.
-        connection_id: Kafka's name of the connection (A3.2).
+        connection_id: Kafka's name of the connection (B-A3.2).
         message: decoded, in Kafka's field names with underscores; not to be changed.
     """
 
@@ -87,7 +86,7 @@ Interceptor = Callable[[InterceptedRequest], int | str | Action | None]
 
 
 class PlannedFaults(Faults):
-    """Effects that wait for their requests, and interceptors. Any thread."""
+    """Planned effects, and interceptors. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,7 +96,7 @@ class PlannedFaults(Faults):
         self._interceptors: list[Interceptor] = []
         self._is_idle = True
         self._purgatory: DelayedOperationPurgatory | None = None
-        # Another after each reset: plans know by theirs whether there was one.
+        # A new one after each reset; a plan keeps its own: by that it knows of a reset.
         self._held = HeldActions()
         self._calling = threading.local()
 
@@ -107,12 +106,12 @@ class PlannedFaults(Faults):
         return getattr(self._calling, "is_on", False)
 
     def use_timer(self, purgatory: DelayedOperationPurgatory) -> None:
-        """Delay by this from now on; without it nothing is delayed."""
+        """Delay with this timer from now on; without one nothing is delayed."""
         self._purgatory = purgatory
         self._held = HeldActions(purgatory)
 
     def plan(self, effect: Effect, aim: Aim, n: int | None, after: int) -> None:
-        """Let `effect` wait for `n` requests; None: for all. `after` so many that pass first.
+        """Plan `effect` for `n` requests (None: all), after the first `after` of them.
 
         Raises:
             ValueError: a count is negative, or n is 0.
@@ -127,18 +126,18 @@ class PlannedFaults(Faults):
             self._is_idle = False
 
     def add_interceptor(self, function: Interceptor) -> None:
-        """Have `function` asked about each request, after those that are there."""
+        """Add an interceptor; it is asked after those that are there."""
         with self._lock:
             self._interceptors = [*self._interceptors, function]
             self._is_idle = False
 
     def remove_interceptor(self, function: Interceptor) -> None:
-        """No longer ask it; nothing if it is not there."""
+        """Remove an interceptor; does nothing if it is not there."""
         with self._lock:
             self._interceptors = [each for each in self._interceptors if each is not function]
 
     def forget(self) -> None:
-        """Forget plans and interceptors; what is held back goes on at once, as usual."""
+        """Drop plans and interceptors; what is held back goes on at once."""
         with self._lock:
             for queue in (self._requests, self._delays, self._dribbles):
                 queue.clear()
@@ -239,7 +238,7 @@ class PlannedFaults(Faults):
 
 
 class _LateAppend:
-    """Answers that the time is over, and lets the request go on later."""
+    """Answers REQUEST_TIMED_OUT, and lets the request be handled later."""
 
     def __init__(self, effect: AppendLate, plan: AnswerPlan, parts: Sequence[SizedBuffer]) -> None:
         self._delay_ms = effect.delay_ms
@@ -247,7 +246,7 @@ class _LateAppend:
         self._parts = parts
 
     def take(self, request: Request, go_on: Callable[[], None]) -> None:
-        """Answer; what the handler will answer is for nobody."""
+        """Answer now; the handler's answer will be dropped."""
         held = self._plan.held
         request.fault = AnswerPlan(held, is_answered=True)
         PlannedAnswer(self._plan, self._parts, True).take(request, go_on)
@@ -269,7 +268,7 @@ def _settle(
 
 
 def _verdict(answer: object) -> int | Action:
-    """What an interceptor wants.
+    """Check what an interceptor returned.
 
     Raises:
         ValueError: it is neither an error nor an action.

@@ -1,6 +1,6 @@
-"""Answers that refuse what a fault asks for: some partitions of a request, or all with a time-out.
+"""Answers with the errors of faults: for some partitions of a request, or a time-out for all.
 
-Partitions fail by themselves (D1.1): the others of the same request are handled as ever.
+Each partition has its own error (B-D1.1): the others of the request are handled as usual.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fastprod.broker.api_table import APIS, ApiTable
-from fastprod.broker.faults.target import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Place
-from fastprod.broker.messages.fetch import PartitionData
-from fastprod.broker.messages.list_offsets import ListOffsetsPartitionResponse
-from fastprod.broker.messages.metadata import MetadataResponseTopic
-from fastprod.broker.messages.produce import (
+from fastprod.broker.faults.target import Place
+from fastprod.broker.network.request import Request, RequestHeader, SizedBuffer
+from fastprod.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from fastprod.protocol.messages.fetch import PartitionData
+from fastprod.protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from fastprod.protocol.messages.metadata import MetadataResponseTopic
+from fastprod.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from fastprod.broker.request import Request, RequestHeader, SizedBuffer
 
 REASON: Final = "a fault that was asked for"
 
 REFUSABLE: Final = (PRODUCE, FETCH, LIST_OFFSETS, METADATA)
-"""APIs that can be refused for some topics or partitions, and done for the others."""
+"""APIs that can fail for some topics or partitions and be done for the others."""
 
 _CORRELATION_ID_BYTES: Final = 4
-# Pinning has no say in how a message is written.
+# Not pinned: pinning does not change how a message is written.
 _table: Final = ApiTable()
 
 Refused = Mapping[Place, int]
@@ -41,22 +42,22 @@ def withhold(api_key: int, message: Any, refused: Refused) -> None:
                 if (topic.name, data.index) in refused:
                     data.records = None
     elif api_key == FETCH:
-        # Errors complete a fetch at once (G4).
+        # Errors complete a fetch at once (B-G4.7).
         message.max_wait_ms = 0
 
 
 def refuse_places(
     header: RequestHeader, parts: Sequence[SizedBuffer], refused: Refused
 ) -> Sequence[SizedBuffer]:
-    """Put errors in the places of an answer.
+    """Put errors into an answer.
 
     Args:
         header: of the request.
-        parts: the answer as it would be.
+        parts: the answer without them.
         refused: place -> error code.
 
     Returns:
-        The answer as it will be.
+        The answer with them.
     """
     api = APIS[header.api_key]
     start = _CORRELATION_ID_BYTES + api.has_flexible_response_header(header.version)
@@ -68,7 +69,7 @@ def refuse_places(
 def refuse_everywhere(
     request: Request, message: ProduceRequest, code: int
 ) -> Sequence[SizedBuffer]:
-    """Return an answer to a Produce request that tells of `code` in every place."""
+    """Return an answer to a Produce request with `code` for every partition."""
     topics = [
         TopicProduceResponse(
             name=topic.name,

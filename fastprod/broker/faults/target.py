@@ -1,4 +1,4 @@
-"""What a planned fault is aimed at: APIs by name, errors by name, topics inside of requests."""
+"""Which requests a planned fault applies to: API, node, topic and partition."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from fastprod.broker.api_table import APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from fastprod.broker.request import Request
+from fastprod.broker.api_table import APIS
+from fastprod.broker.network.request import Request
 from fastprod.error_codes import KAFKA_ERRORS
+from fastprod.protocol.api_keys import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    FETCH,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
 
 ALL_APIS: Final = "all"
-
-PRODUCE: Final = 0
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
-METADATA: Final = 3
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DESCRIBE_CONFIGS: Final = 32
 
 _TOPIC_RESOURCE: Final = 2
 _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
@@ -47,7 +51,7 @@ def _delete_topics_places(message: Any) -> list[Place]:
     return [*_topics_places(message), *((name, None) for name in message.topic_names)]
 
 
-def _describe_configs_places(message: Any) -> list[Place]:
+def _resources_places(message: Any) -> list[Place]:
     return [
         (each.resource_name, None)
         for each in message.resources
@@ -62,13 +66,14 @@ _PLACES: Final[Mapping[int, Callable[[Any], list[Place]]]] = {
     METADATA: _topics_places,
     CREATE_TOPICS: _topics_places,
     DELETE_TOPICS: _delete_topics_places,
-    DESCRIBE_CONFIGS: _describe_configs_places,
+    DESCRIBE_CONFIGS: _resources_places,
+    INCREMENTAL_ALTER_CONFIGS: _resources_places,
 }
 _NAME_PARTITIONS: Final = (PRODUCE, FETCH, LIST_OFFSETS)
 
 
 class RequestTarget:
-    """One request, as faults are aimed at it.
+    """A request, with what decides which faults apply to it.
 
     Attributes:
         api_key: its API.
@@ -106,11 +111,11 @@ class Aim(NamedTuple):
 
     @property
     def is_at_places(self) -> bool:
-        """Whether it is at topics or partitions, not at whole requests."""
+        """Whether it concerns topics or partitions, not whole requests."""
         return self.topic is not None or self.partition is not None
 
     def hit(self, target: RequestTarget) -> list[Place] | None:
-        """Places of `target` that it is at, none if it is at the whole; None: not at this one."""
+        """The places of `target` that it concerns; empty: the whole; None: it does not apply."""
         if self.api_key is not None and self.api_key != target.api_key:
             return None
         if self.node is not None and self.node != target.node_id:
@@ -129,7 +134,7 @@ class Aim(NamedTuple):
 def aim(
     api: str | int, topic: str | None = None, partition: int | None = None, node: int | None = None
 ) -> Aim:
-    """Check what a fault is aimed at.
+    """Check which requests a fault is to apply to.
 
     Args:
         api: Kafka's name or key of an API, or "all".
@@ -176,7 +181,7 @@ def error_code_of(error: str | int) -> int:
     """Return an error code, given by itself or by Kafka's name of it.
 
     Raises:
-        ValueError: there is no such name, or a code that does not fit, or the one for success.
+        ValueError: there is no such name, the code is no int16, or it is that of success.
     """
     if isinstance(error, str):
         for code, row in KAFKA_ERRORS.items():
@@ -219,7 +224,7 @@ _DAY_MS: Final = 86_400_000
 
 
 def _instead(wrong: object, names: Iterable[str], few: bool = False) -> str:
-    """What to write in place of a wrong name."""
+    """The suggestion for a wrong name."""
     names = list(names)
     by_folded = {each.casefold(): each for each in names}
     near = difflib.get_close_matches(str(wrong).casefold(), by_folded, n=1)

@@ -1,1 +1,1 @@
-"""Partition logs: in memory or in Kafka's own files (contract C)."""
+"""Partition logs: in memory or in Kafka's own files (contract B-C)."""

@@ -1,20 +1,20 @@
-"""Checkpoints: small text files that are there as before or whole (C1.4)."""
+"""Checkpoints: small text files, replaced as a whole or not at all (B-C1.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from fastprod.broker.log.file_handle import replace_file
+from fastprod.broker.log.segments.file_handle import replace_file
 
 _VERSION = "0"
 
 
 def write_checkpoint(path: Path, lines: Iterable[str], sync: bool) -> None:
-    """Write a version, the number of entries, and an entry a line.
+    """Write a version, the number of entries, and one line for each entry.
 
     Raises:
-        OSError: it cannot be written; the old file stands.
+        OSError: it cannot be written; the old file stays.
     """
     entries = list(lines)
     text = "".join(f"{line}\n" for line in (_VERSION, str(len(entries)), *entries))
@@ -22,7 +22,7 @@ def write_checkpoint(path: Path, lines: Iterable[str], sync: bool) -> None:
 
 
 def read_checkpoint(path: Path) -> list[str] | None:
-    """The entries; None: there is no such file, or it is not whole."""
+    """The entries; None: there is no such file, or it is damaged."""
     try:
         version, count, *entries = path.read_text().splitlines()
     except (FileNotFoundError, ValueError):

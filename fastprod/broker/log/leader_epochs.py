@@ -14,7 +14,7 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs in order, each with the offset it begins at. The caller's lock guards changes."""
+    """Epochs in order, each with its first offset. The caller has a lock for changes."""
 
     __slots__ = ("entries",)
 

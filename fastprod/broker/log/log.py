@@ -1,49 +1,51 @@
-"""One partition's log: validates, numbers and keeps batches, gives them back (C, UnifiedLog)."""
+"""One partition's log: validates, numbers and keeps batches, gives them back (B-C, UnifiedLog)."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from uuid import UUID
 
-from typing_extensions import Buffer
-
-from fastprod._core.log_validator import BatchInfo, InvalidBatch, stamp
-from fastprod._core.record_reader import RecordBatch, read_batches
-from fastprod.broker.clock import Clock
+from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, stamp
+from fastprod._core.records.record_reader import RecordBatch, read_batches
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import LogDirectory
-from fastprod.broker.log.log_error import KAFKA_STORAGE_ERROR, LogError, OffsetOutOfRange
+from fastprod.broker.log.log_error import LogError, OffsetOutOfRange
 from fastprod.broker.log.log_files import LogFiles
-from fastprod.broker.log.memory_segment import MemorySegment
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.retention import count_below, count_due, wait_ms
 from fastprod.broker.log.rolling import is_due
-from fastprod.broker.log.segment import Appended, Segment, find_timestamp, read_segments
+from fastprod.broker.log.segments.memory_segment import MemorySegment
+from fastprod.broker.log.segments.segment import Appended, Segment, find_timestamp, read_segments
 from fastprod.broker.log.validation import validate_produced
+from fastprod.broker.threads.clock import Clock
+from fastprod.error_codes import KAFKA_STORAGE_ERROR
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
 
-_INT32_MAX = 2**31 - 1
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _READ_BYTES = 1024 * 1024
 
 
 class AppendInfo(NamedTuple):
-    """What became of a batch.
+    """The result of an append.
 
     Attributes:
-        base_offset: of its first record; a duplicate's is the one it got before.
+        base_offset: of its first record; for a duplicate, the one from the first time.
         last_offset: of its last record.
         log_append_time_ms: -1 unless the log stamps the records.
         log_start_offset: of the log.
-        duplicate: it was there already, and was not appended again (C6.2).
+        duplicate: it was there already, and was not appended again (B-C6.2).
     """
 
     base_offset: int
@@ -56,11 +58,11 @@ class AppendInfo(NamedTuple):
 class Log:
     """The log of one partition.
 
-    The caller serialises `append`; everything else may be called from any thread meanwhile.
+    One thread at a time calls `append`; any thread may call everything else meanwhile.
 
     Args:
         directory: folder of logs; the partition's own `<topic>-<partition>` is made in it or
-            loaded from it. A `LogDirectory` is saved by who made it, once its logs are closed.
+            loaded from it. Whoever made a `LogDirectory` saves it, after its logs are closed.
             None: in memory.
         topic: name.
         partition: index.
@@ -70,13 +72,14 @@ class Log:
         topic_id: goes into partition.metadata of files.
 
     Attributes:
-        appended_bytes: since it was opened; never fewer.
+        appended_bytes: since it was opened; it never falls.
 
     Raises:
         OSError: the files cannot be read or written.
     """
 
     __slots__ = (
+        "__weakref__",
         "_clock",
         "_closed",
         "_cuts",
@@ -120,7 +123,7 @@ class Log:
         self._end_offset = 0
         self._failure = ""
         self._closed = False
-        # How often records were taken away: who reads meanwhile reads again.
+        # How often records were removed: a read during which it grows is done again.
         self._cuts = 0
         self.appended_bytes = 0
         self._on_append: Callable[[Log], None] | None = None
@@ -153,17 +156,17 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """Readers see what is below: everything, with one replica."""
+        """End of what readers see: of everything, with one replica."""
         return self._end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers of committed records see what is below."""
+        """End of what readers with read_committed see."""
         return self._end_offset
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches that are kept."""
+        """Size of all batches that are kept."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
@@ -173,7 +176,7 @@ class Log:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it takes no more, because its files could not be written."""
+        """Whether it refuses appends because its files could not be written."""
         return bool(self._failure)
 
     @property
@@ -189,23 +192,23 @@ class Log:
         return self._epochs.end_offset_for(epoch, self._end_offset)
 
     def validate(self, batch: Buffer, most_bytes: int | None = None) -> BatchInfo:
-        """Look at a produced batch as `append` does: see `validate_produced`.
+        """Check a produced batch as `append` does: see `validate_produced`.
 
         Any thread; the caller holds no lock, because it may take long.
         """
         return validate_produced(batch, self.config, self._clock.time_ms(), most_bytes)
 
     def append(self, batch: Buffer, leader_epoch: int, info: BatchInfo | None = None) -> AppendInfo:
-        """Append one produced batch (C4.1).
+        """Append one produced batch (B-C4.1).
 
         Args:
             batch: writable; offsets, epoch and, if so configured, the append time are written
                 into it. Borrowed: copied or written when this returns.
             leader_epoch: goes into the batch.
-            info: what `validate` said of it; None: it is validated now.
+            info: the result of `validate`; None: it is validated now.
 
         Raises:
-            InvalidBatch: it is not acceptable (D1).
+            InvalidBatch: it is not acceptable (B-D1).
             LogError: it does not fit in a segment (18), has a wrong sequence (45) or epoch (47),
                 or cannot be written (56).
         """
@@ -219,7 +222,7 @@ class Log:
         self._refuse_if_unusable()
         config = self.config
         max_timestamp = now_ms if config.log_append_time else info.max_timestamp
-        # Kafka rolls before it looks for duplicates, too (C6.4).
+        # Kafka rolls before it looks for duplicates, too (B-C6.4).
         if not self.discard and (
             not self._segments
             or is_due(self._segments[-1], self._end_offset, info, max_timestamp, config, now_ms)
@@ -272,9 +275,8 @@ class Log:
         if self._failure:
             raise LogError(KAFKA_STORAGE_ERROR, self._failure)
         if self._closed:
-            raise LogError(
-                KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.partition} is closed"
-            )
+            text = f"the log of {self.topic}-{self.partition} is closed"
+            raise LogError(KAFKA_STORAGE_ERROR, text)
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         epochs = LeaderEpochs(self._epochs.entries)
@@ -288,10 +290,9 @@ class Log:
 
     def _write(self, appended: Appended) -> None:
         try:
-            sync = False
+            sync = self._files is not None and self.config.sync == "batch"
             if self._files is not None:
-                self._files.soil()
-                sync = self._files.is_sync_due(self.config)
+                self._files.mark_dirty()
                 if sync:
                     self._files.sync_names()
             self._segments[-1].append(appended, sync)
@@ -299,7 +300,7 @@ class Log:
             self._fail("append to", error)
 
     def _fail(self, what: str, error: OSError, is_half_done: bool = False) -> NoReturn:
-        """Take no more: what the files hold is not known any longer.
+        """Refuse all further appends: it is not known what the files hold.
 
         Without descriptors nothing was done, and it can be tried again, unless `is_half_done`.
         """
@@ -323,7 +324,7 @@ class Log:
                 )
             except OSError as error:
                 self._fail("roll", error)
-        # Readers walk the list that they found.
+        # Replaced, not changed: readers go through the list that they found.
         self._segments = [*self._segments, segment]
         if self._on_roll is not None and len(self._segments) > 1:
             self._on_roll(self)
@@ -331,12 +332,12 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, at_least_one: bool, up_to: int | None = None
     ) -> list[Buffer]:
-        """Read whole batches, the first of which holds `offset` (C5).
+        """Read whole batches, the first of which holds `offset` (B-C5).
 
         Args:
             offset: from `log_start_offset` to `log_end_offset`.
             max_bytes: of all; the first batch may be larger with `at_least_one`.
-            up_to: nothing from this offset on; None: `high_watermark`.
+            up_to: read only below this offset; None: `high_watermark`.
 
         Returns:
             Slices of the log, or a copy of its files; [] at the end.
@@ -367,7 +368,7 @@ class Log:
         return LogError(KAFKA_STORAGE_ERROR, f"{what}: {error}")
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """First record that is not older than `timestamp`: (offset, timestamp), or None (D3).
+        """First record that is not older than `timestamp`: (offset, timestamp), or None (B-D3).
 
         Raises:
             LogError: the files cannot be read (56).
@@ -385,13 +386,13 @@ class Log:
                 return found if found is not None and found[0] < end_offset else None
 
     def offset_of_max_timestamp(self) -> tuple[int, int] | None:
-        """First record with the largest timestamp: (offset, timestamp), or None (D3, -3).
+        """First record with the largest timestamp: (offset, timestamp), or None (B-D3, -3).
 
         Raises:
             LogError: the files cannot be read (56).
         """
         best: tuple[int, int] | None = None
-        # A batch on its way in changes the largest before it may be seen.
+        # Locked: an append in progress has changed the largest timestamp already.
         with self._lock:
             try:
                 for segment in self._segments:
@@ -405,10 +406,10 @@ class Log:
         return best
 
     def delete_records(self, before: int) -> int:
-        """Let the log start at `before`; returns the new start (DeleteRecords).
+        """Let the log start at `before`; the new start. For DeleteRecords, not listed yet (B-C4.5).
 
         Raises:
-            OffsetOutOfRange: `before` is above the high watermark.
+            OffsetOutOfRange: `before` is negative, or above the end of the log.
         """
         with self._lock:
             self._refuse_if_unusable()
@@ -423,11 +424,11 @@ class Log:
         count = count_below(self._segments, start_offset, self._end_offset)
         try:
             if self._files is not None:
-                self._files.soil()
+                self._files.mark_dirty()
                 if count == len(self._segments):
-                    # No batch will be left to learn of the producers from.
+                    # No batch will be left from which the producers could be rebuilt.
                     self._files.save_producers(self._end_offset, self._states(), self.config)
-                # First: whoever finds the segments after a crash must know that they are gone.
+                # First: after a crash the segments may still be there, and must count as deleted.
                 self._files.save_offsets(start_offset, self.config)
             self._start_offset = start_offset
             self._cuts += 1
@@ -436,7 +437,7 @@ class Log:
             self._fail("delete records of", error)
 
     def run_retention_now(self) -> int:
-        """Drop segments that are too old or too many, and producers long silent (C4.5, C6.6).
+        """Drop old or excess segments, and producers long silent (B-C4.5, B-C6.6).
 
         The active segment is dropped like the others; an empty one follows with the next append.
 
@@ -457,7 +458,7 @@ class Log:
             return before - len(self._segments)
 
     def retention_wait_ms(self) -> int | None:
-        """Milliseconds until the first segment is too old; None: it never is if nothing comes."""
+        """Milliseconds until the first segment is too old; None: never, without further appends."""
         with self._lock:
             return wait_ms(self._segments, self.config, self._clock.time_ms())
 
@@ -468,7 +469,7 @@ class Log:
     def call_after_roll(self, listener: Callable[[Log], None]) -> None:
         """Have `listener` called whenever a segment is complete, with the log's lock held.
 
-        If there are any that a crash would walk, it is called now.
+        It is called now if complete segments are not synced yet.
         """
         if self._files is not None:
             self._on_roll = listener
@@ -476,7 +477,7 @@ class Log:
                 listener(self)
 
     def truncate_to(self, offset: int) -> int:
-        """Lose the batches that reach `offset` or beyond, as an unclean leader change does.
+        """Remove the batches that reach `offset` or beyond, as an unclean leader change does.
 
         Returns:
             The new end offset: where the batch that held `offset` began.
@@ -495,15 +496,15 @@ class Log:
 
     def _truncate(self, offset: int) -> None:
         if self._files is not None:
-            self._files.soil()
+            self._files.mark_dirty()
         kept = [segment for segment in self._segments if segment.base_offset < offset]
         gone = self._segments[len(kept) :]
         first_offset = self._segments[0].base_offset
-        # Nobody may read what is about to go, or has gone while it was read.
+        # Readers must not see what is removed now, or was removed while they read.
         self._cuts += 1
         self._end_offset = max(offset, first_offset)
         self._segments = kept
-        # From the last to the first: a crash leaves no hole.
+        # From the last to the first: a crash must not leave a gap.
         for segment in reversed(gone):
             segment.delete()
         self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
@@ -527,28 +528,31 @@ class Log:
             segment.delete()
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Every batch that is kept, oldest first; for tests."""
+        """Every batch that is kept, oldest first; verified, for tests; LogError as of `read`."""
         end_offset = self._end_offset
-        offset = self._start_offset
-        while offset < end_offset:
-            parts = self.read(offset, _READ_BYTES, True, end_offset)
-            if not parts:
+        offset = 0
+        while (offset := max(offset, self._start_offset)) < end_offset:
+            parts: list[Buffer] = []
+            # Records may be removed meanwhile.
+            with contextlib.suppress(OffsetOutOfRange):
+                parts = self.read(offset, _READ_BYTES, True, end_offset)
+            if not parts and offset >= self._start_offset:
                 return
             for part in parts:
-                for batch in read_batches(part, limit_bytes=_INT32_MAX):
+                for batch in read_batches(part, limit_bytes=2**31 - 1, verify=True):
                     yield batch
                     offset = batch.next_offset
 
     def flush(self, closed_only: bool = False) -> None:
-        """Have everything appended so far survive a power cut. Blocks for the disk.
+        """Sync everything appended so far: it survives a power cut. Blocks for the disk.
 
         Appends go on meanwhile.
 
         Args:
-            closed_only: the complete segments only: a crash need not walk them any more.
+            closed_only: sync only complete segments; recovery then need not walk them.
 
         Raises:
-            LogError: it does not (56).
+            LogError: syncing failed (56).
         """
         if self._files is None or self._closed:
             return
@@ -560,7 +564,7 @@ class Log:
                 self._fail("flush", error)
 
     def close(self) -> None:
-        """Flush, note that all is well (C8.2), and let go of files. May be repeated.
+        """Flush, note the clean end (B-C8.2), and close the files. May be repeated.
 
         Raises:
             LogError: the files cannot be written (56); the next start recovers the log.
@@ -576,8 +580,8 @@ class Log:
                 for segment in self._segments:
                     segment.close()
 
-    def delete(self) -> None:
-        """Let go of everything, files included. May be repeated.
+    def delete(self, removes_files: bool = True) -> None:
+        """Drop all records; files are removed, or left to the next start. May be repeated.
 
         Raises:
             LogError: the files cannot be removed (56).
@@ -585,12 +589,12 @@ class Log:
         with self._lock:
             self._closed = True
             segments, self._segments = self._segments, []
-            # Before a file goes: another topic's may have its name soon.
+            # Before a file is removed: a new topic's file may soon have its name.
             self._cuts += 1
             for segment in segments:
                 segment.close()
             try:
                 if self._files is not None:
-                    self._files.delete()
+                    self._files.delete(removes_files)
             except OSError as error:
                 self._fail("delete", error)

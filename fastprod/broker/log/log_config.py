@@ -1,11 +1,11 @@
-"""What a partition's log is told by its topic and by the broker."""
+"""LogConfig: the settings of a partition's log, from its topic and the broker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fastprod._core.log_validator import VALIDATE_CRC, VALIDATE_FULL, VALIDATE_NONE
+from fastprod._core.log.batch_validator import VALIDATE_CRC, VALIDATE_FULL, VALIDATE_NONE
 
 Validation = Literal["full", "crc", "none"]
 Sync = Literal["never", "batch", "interval"]
@@ -33,7 +33,6 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "codec_limit_bytes": (1, _INT64_MAX),
     "timestamp_before_max_ms": (0, _INT64_MAX),
     "timestamp_after_max_ms": (0, _INT64_MAX),
-    "sync_interval_ms": (0, _INT64_MAX),
     "producer_id_expiration_ms": (1, _INT64_MAX),
     "producer_batches": (1, 1_000),
 }
@@ -45,26 +44,26 @@ class LogConfig:
 
     Attributes:
         segment_bytes: a segment is rolled before it grows beyond; also the largest batch. Kafka
-            asks 1 MiB at least of a topic; here 1.
+            allows 1 MiB and more for a topic; here 1 byte and more.
         segment_ms: a segment is rolled when its first batch is older.
-        segment_jitter_ms: up to so much is taken off `segment_ms`, for each segment anew.
+        segment_jitter_ms: `segment_ms` is shortened by a random part of this, for each segment.
         segment_index_bytes: largest index of a segment in files.
         index_interval_bytes: bytes between two entries of an index.
         retention_ms: age at which a segment is deleted; -1: none.
         retention_bytes: size that old segments are deleted down to; -1: none.
         max_message_bytes: largest batch, header included.
         codec_limit_bytes: most bytes of a batch's decompressed records.
-        compact: each record needs a key (C4.6).
-        log_append_time: the broker's clock stamps the records (C2.2).
+        compact: each record needs a key (B-C4.6).
+        log_append_time: the broker's clock stamps the records (B-C2.2).
         timestamp_before_max_ms: how old a record may be.
         timestamp_after_max_ms: how far ahead of the broker's clock a record may be.
-        validation: "full", "crc" or "none" (D1.3).
+        validation: "full", "crc" or "none" (B-D1.3).
         sync: when records are fsynced: "never" (no sooner than by `flush`, `close`, or after their
-            segment is complete), "batch" (before an append returns), "interval" (by the append
-            that comes `sync_interval_ms` after the last time) (C8.1).
-        sync_interval_ms: see `sync`.
-        producer_id_expiration_ms: silence after which a producer is forgotten (C6.6).
-        producer_batches: batches of a producer that are known again; Kafka's 5 (C6.5).
+            segment is complete), "batch" (before an append returns), "interval" (when the upkeep
+            calls `flush`) (B-C8.1).
+        producer_id_expiration_ms: silence after which a producer is forgotten (B-C6.6).
+        producer_batches: last batches of a producer that are recognized when they come again;
+            Kafka's 5 (B-C6.5).
 
     Raises:
         ValueError: a setting is out of its range.
@@ -85,7 +84,6 @@ class LogConfig:
     timestamp_after_max_ms: int = 3_600_000
     validation: Validation = "full"
     sync: Sync = "never"
-    sync_interval_ms: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS
     producer_batches: int = 5
 

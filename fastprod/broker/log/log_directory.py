@@ -1,4 +1,4 @@
-"""What the logs of one folder tell the next start: which of them ended well (C8.2)."""
+"""LogDirectory: the file from which the next start knows which logs were closed (B-C8.2)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class CleanEnd(NamedTuple):
 class LogDirectory:
     """A folder of logs, with one file for the clean ends of all of them. Any thread.
 
-    What the file says of a log stands for as long as the log ends where it did: more records make
-    it void by themselves, and whoever takes some away forgets it.
+    An entry holds as long as the log ends where it did: further records make it void, and code that
+    removes records forgets it.
 
     Args:
         path: the folder; it is read now if it is there.
@@ -39,14 +39,23 @@ class LogDirectory:
             except ValueError:
                 continue
         self._saved = dict(self._ends)
+        self._unasked = set(self._ends)
 
     def clean_end(self, log: str) -> CleanEnd | None:
-        """How the log ended; None: not well, as far as is known.
+        """How the log ended; None: it is not known to have been closed.
 
         Args:
             log: name of its folder, a blank, and the topic's id or "-".
         """
+        self._unasked.discard(log)
         return self._ends.get(log)
+
+    def forget_unasked(self) -> None:
+        """All logs are open: drop the entries of others, which were deleted."""
+        with self._lock:
+            for log in self._unasked:
+                self._ends.pop(log, None)
+            self._unasked.clear()
 
     def note(self, log: str, end: CleanEnd) -> None:
         """The log is closed, with everything synced; `save` writes it down."""
@@ -54,12 +63,12 @@ class LogDirectory:
             self._ends[log] = end
 
     def forget(self, log: str) -> bool:
-        """It is not as it ended any more; returns whether there is anything to be saved."""
+        """Drop a log's entry, as it has changed; returns whether there is anything to save."""
         with self._lock:
             return self._ends.pop(log, None) is not None
 
     def save(self) -> None:
-        """Write down what was noted and forgotten since. Blocks for the disk.
+        """Write the changed entries. Blocks for the disk.
 
         Raises:
             OSError: it cannot be written; the next start recovers the logs.

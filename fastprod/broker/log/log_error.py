@@ -1,19 +1,12 @@
-"""What a log refuses, with Kafka's code for the answer."""
+"""LogError: what a log refuses, with Kafka's error code."""
 
 from __future__ import annotations
 
-from typing import Final
-
-OFFSET_OUT_OF_RANGE: Final = 1
-MESSAGE_TOO_LARGE: Final = 10
-RECORD_LIST_TOO_LARGE: Final = 18
-OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
-INVALID_PRODUCER_EPOCH: Final = 47
-KAFKA_STORAGE_ERROR: Final = 56
+from fastprod.error_codes import OFFSET_OUT_OF_RANGE
 
 
 class LogError(Exception):
-    """The log cannot do what it was asked; it is as it was before.
+    """The log cannot do what it was asked to; it has not changed.
 
     Attributes:
         error_code: Kafka's.
@@ -34,7 +27,7 @@ class LogError(Exception):
 
 
 class OffsetOutOfRange(LogError):
-    """An offset below the log's start or above its end (C5.2)."""
+    """An offset below the log's start or above its end (B-C5.2)."""
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(

@@ -1,12 +1,10 @@
-"""What a log in files does beside writing batches: checkpoints, snapshots, fsync (C1.3, C8)."""
+"""LogFiles: what a log writes beside batches: checkpoints, snapshots, fsync (B-C1.3, B-C8)."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from fastprod.broker.clock import Clock
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import CleanEnd, LogDirectory
@@ -14,17 +12,16 @@ from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import encode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.recovery import LoadedLog, load
-from fastprod.broker.log.segment import Segment
-
-_NS_PER_MS: Final = 1_000_000
+from fastprod.broker.log.segments.segment import Segment
+from fastprod.broker.threads.clock import Clock
 
 
 class LogFiles:
     """The folder of a log, and how much of it would survive a crash.
 
-    The log's lock guards it, but for `flush`, for which nobody waits who appends. The recovery
-    point is where the first segment begins that is not synced with its indexes: a crash walks
-    whole segments, and the last one always.
+    The log's lock guards it, except for `flush`, so that appends do not wait for the disk. The
+    recovery point is the start of the first segment that is not synced together with its indexes:
+    after a crash whole segments are walked, and always the last one.
 
     Every method raises OSError when the disk fails.
 
@@ -45,7 +42,6 @@ class LogFiles:
         "_offsets_lock",
         "_recovery_point",
         "_start_offset",
-        "_synced_ns",
         "folder",
     )
 
@@ -56,10 +52,9 @@ class LogFiles:
         self._clock = clock
         self._is_directory_shared = directory is not None
         self._directory = directory or LogDirectory(folder.path.parent)
-        # With the log's lock or without it, and in this order. A flush takes long.
+        # Taken after the log's lock, if both are. A flush holds it for long.
         self._flush_lock = threading.Lock()
         self._offsets_lock = threading.Lock()
-        self._synced_ns = clock.monotonic_ns()
         self._has_new_names = False
         self._is_clean = True
         self._is_closed = False
@@ -82,12 +77,12 @@ class LogFiles:
         return loaded
 
     def _forget_clean_end(self) -> None:
-        """The log may end there again, with other records."""
+        """Drop the note of the clean end: the same end may come with other records."""
         if self._directory.forget(self.folder.key):
             self._directory.save()
 
-    def soil(self) -> None:
-        """Before each change: there will be something to be synced at the end."""
+    def mark_dirty(self) -> None:
+        """Note, before each change, that there will be something to sync."""
         self._is_clean = False
 
     def save_offsets(self, start_offset: int, config: LogConfig) -> None:
@@ -105,24 +100,14 @@ class LogFiles:
         self.folder.write_epochs(epochs.entries, config.sync != "never")
 
     def save_producers(self, offset: int, producers: ProducerStates, config: LogConfig) -> None:
-        """Take a snapshot of the producers as they are at `offset`, of whom no batch is left."""
+        """Write a snapshot of the producers at `offset`: no batch is left to rebuild them from."""
         snapshot = encode_snapshot(producers)
         self.folder.write_snapshot(offset, snapshot, config.sync != "never")
 
-    def is_sync_due(self, config: LogConfig) -> bool:
-        """Whether an append must not return before an fsync (C8.1)."""
-        if config.sync != "interval":
-            return config.sync == "batch"
-        now_ns = self._clock.monotonic_ns()
-        if now_ns - self._synced_ns < config.sync_interval_ms * _NS_PER_MS:
-            return False
-        self._synced_ns = now_ns
-        return True
-
     def sync_names(self, with_folder: bool = True) -> None:
-        """Have the names of the files survive a power cut, and the folder's own."""
+        """Sync the names of the files, and of the folder: they survive a power cut."""
         if self._has_new_names:
-            # First: a segment that is made meanwhile is for the next time.
+            # Cleared first: a segment that is made meanwhile is synced the next time.
             self._has_new_names = False
             try:
                 self.folder.sync(with_folder)
@@ -138,12 +123,12 @@ class LogFiles:
         config: LogConfig,
         jitter_ms: int,
     ) -> Segment:
-        """Complete the active segment, keep the producers, and make the next segment (C4.4).
+        """Complete the active segment, keep the producers, and make the next segment (B-C4.4).
 
-        Nothing is synced: whoever appends would wait. A lost snapshot is made again by an older one
-        and the batches after it.
+        Nothing is synced: appends would wait. A lost snapshot is rebuilt from an older one and the
+        batches after it.
         """
-        self.soil()
+        self.mark_dirty()
         if segments:
             segments[-1].finish()
             self.folder.write_snapshot(end_offset, encode_snapshot(producers), sync=False)
@@ -154,7 +139,7 @@ class LogFiles:
     def flush(
         self, segments: Callable[[], Sequence[Segment]], config: LogConfig, closed_only: bool
     ) -> None:
-        """Have batches survive a power cut, and move the recovery point. Blocks for the disk.
+        """Sync batches, and move the recovery point. Blocks for the disk.
 
         Args:
             segments: those of the log at the moment of the call.
@@ -170,7 +155,6 @@ class LogFiles:
             if not closed_only:
                 for segment in found[-1:]:
                     segment.flush()
-                self._synced_ns = self._clock.monotonic_ns()
             self.sync_names()
             self._pass_by(segments, config)
 
@@ -188,7 +172,7 @@ class LogFiles:
     def truncate(
         self, start_offset: int, end_offset: int, epochs: LeaderEpochs, config: LogConfig
     ) -> None:
-        """Forget what the checkpoints and snapshots know of offsets from `end_offset` on."""
+        """Remove offsets from `end_offset` on from checkpoints and snapshots."""
         for offset in self.folder.offsets_of(".snapshot"):
             if offset > end_offset:
                 self.folder.remove_snapshot(offset)
@@ -204,17 +188,17 @@ class LogFiles:
         producers: ProducerStates,
         config: LogConfig,
     ) -> None:
-        """Write and fsync everything once, and note that all is well (C8.2)."""
+        """Write and fsync everything once, and note the clean end (B-C8.2)."""
         with self._flush_lock:
             self._is_closed = True
             if not self._is_clean:
                 if segments:
                     segments[-1].finish()
-                # It has a checksum, and the batches tell what it does, if there are any.
+                # Not synced: it has a checksum, and can be rebuilt from batches.
                 self.folder.write_snapshot(end_offset, encode_snapshot(producers), not segments)
                 for segment in segments:
                     segment.flush(complete=True)
-                # To save the directory syncs the folders' own names, of all logs at once.
+                # Saving the directory syncs the names of all logs' folders at once.
                 self.sync_names(with_folder=False)
                 self._pass_by(lambda: segments, config)
             if end_offset > 0:
@@ -222,11 +206,12 @@ class LogFiles:
         if not self._is_directory_shared:
             self._directory.save()
 
-    def delete(self) -> None:
-        """Remove the folder."""
+    def delete(self, removes_folder: bool = True) -> None:
+        """Remove the folder, or leave it to the next start."""
         with self._flush_lock:
             self._is_closed = True
-            self.folder.delete()
+            if removes_folder:
+                self.folder.delete()
         self._directory.forget(self.folder.key)
         if not self._is_directory_shared:
             self._directory.save()

@@ -1,16 +1,17 @@
-"""LogUpkeep: what logs need by the clock: retention, and fsync behind the backs of appends."""
+"""LogUpkeep: retention and fsync of logs, in a background thread."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from fastprod.broker.clock import Clock
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_error import LogError
-from fastprod.broker.thread_end import await_end
+from fastprod.broker.threads.clock import Clock
+from fastprod.broker.threads.joining import await_end, try_start
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ _SYNC_AFTER_ROLL_MS: Final = 100
 
 
 class _Job:
-    """What is done to each log some time after it has grown. The upkeep's lock guards it.
+    """A task that is done for each log some time after it has grown. Guarded by the upkeep's lock.
 
     Args:
         delay_ms: from the growth to the job.
@@ -34,10 +35,11 @@ class _Job:
         self.delay_ms = delay_ms
         self.do = do
         self.due_ns: int | None = None
-        self.logs: set[Log] = set()
+        # Weak: a deleted log may be freed before its turn.
+        self.logs: weakref.WeakSet[Log] = weakref.WeakSet()
 
     def add(self, log: Log, now_ns: int, delay_ms: int) -> bool:
-        """Do it to `log` too, in `delay_ms` at the latest; whether that is earlier than before."""
+        """Do it for `log` within `delay_ms`; returns whether that moves the next run forward."""
         self.logs.add(log)
         due_ns = now_ns + delay_ms * _NS_PER_MS
         if self.due_ns is not None and self.due_ns <= due_ns:
@@ -47,17 +49,17 @@ class _Job:
 
 
 class LogUpkeep:
-    """Drops old segments (C4.5) and syncs files (C8.1) when it is time, in a thread of its own.
+    """Drops old segments (B-C4.5) and syncs files (B-C8.1) when it is time, in a thread of its own.
 
-    What is synced always are segments that are complete: a crash need not walk them then.
+    Complete segments are always synced: recovery need not walk them then.
 
     The first append starts the thread. It sleeps until a log needs it: a broker whose logs stand
     still wakes up when the next segment is too old, and not before. Any thread.
 
     Args:
         clock: the broker's.
-        retention_check_interval_ms: retention follows an append by so much.
-        sync_interval_ms: fsync follows an append by so much; None: it does not.
+        retention_check_interval_ms: time from an append to the check of retention.
+        sync_interval_ms: time from an append to its fsync; None: no fsync.
     """
 
     def __init__(
@@ -85,10 +87,10 @@ class LogUpkeep:
             self._grown(log)
 
     def close(self) -> None:
-        """End the thread, when it is done with the log it is at. May be repeated.
+        """End the thread after the log that it works on. May be repeated.
 
         Raises:
-            TimeoutError: it is at a log for longer than 10 s.
+            TimeoutError: that takes longer than 10 s.
         """
         with self._changed:
             self._is_closed = True
@@ -102,26 +104,17 @@ class LogUpkeep:
         self._add(log, (self._roll_job,))
 
     def _add(self, log: Log, jobs: Iterable[_Job]) -> None:
-        """The log's lock is held, and its partition's."""
+        """Plan the jobs for a log. Its lock and its partition's are held."""
         now_ns = self._clock.monotonic_ns()
         with self._changed:
             if self._is_closed:
                 return
             is_earlier = [job.add(log, now_ns, job.delay_ms) for job in jobs]
             if self._thread is None:
-                self._start()
+                # Without one the append is done all the same; the next one tries again.
+                self._thread = try_start("fastprod-broker-log-upkeep", self._run)
             elif any(is_earlier):
                 self._changed.notify()
-
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="fastprod-broker-log-upkeep", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            # The append is done all the same; the next one tries again.
-            _log.exception("no thread can be had for the upkeep of logs")
-        else:
-            self._thread = thread
 
     def _run(self) -> None:
         while (job := self._next_job()) is not None:
@@ -142,11 +135,11 @@ class LogUpkeep:
 
     def _do(self, job: _Job) -> None:
         with self._changed:
-            logs, job.logs = job.logs, set()
+            logs, job.logs = job.logs, weakref.WeakSet()
         for log in logs:
             if self._is_closed:
                 return
-            # First: what is appended from here on is for the next time.
+            # Taken first: logs that grow from here on are for the next run.
             log.call_after_append(self._grown)
             try:
                 wait_ms = job.do(log)

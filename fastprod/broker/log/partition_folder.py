@@ -1,4 +1,4 @@
-"""The folder of one partition: names, and the small text files beside the segments (C1)."""
+"""The folder of one partition: names, and the small text files beside the segments (B-C1)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,55 @@ from pathlib import Path
 from typing import Final
 
 from fastprod.broker.log.checkpoint_file import read_checkpoint, write_checkpoint
-from fastprod.broker.log.file_handle import replace_file, sync_folder
-from fastprod.broker.log.file_segment import FileSegment, file_name
 from fastprod.broker.log.leader_epochs import EpochEntry
 from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.segments.file_handle import replace_file, sync_folder
+from fastprod.broker.log.segments.file_segment import FileSegment, file_name
+from fastprod.errors import ConfigError
 
 _EPOCHS: Final = "leader-epoch-checkpoint"
-_METADATA: Final = "partition.metadata"
 _OFFSETS: Final = "offsets-checkpoint"
 _START: Final = "log-start-offset"
 _RECOVERY: Final = "recovery-point-offset"
 _DIGITS: Final = 20
 _SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
-# Of a file's name, with most systems.
+# Longest file name on most systems.
 _MAX_NAME_LENGTH: Final = 255
+
+METADATA_FILE: Final = "partition.metadata"
+"""The first file of a folder, with the topic's id."""
 
 DELETED_FOLDERS: Final = f"*.{'[0-9a-f]' * 32}-delete"
 """Pattern of the names of folders that are being removed."""
 
 
 def renamed(folder: Path, suffix: str) -> Path:
-    """`folder` with a longer name: a topic's may leave no room for it, and is cut then (C1.1)."""
+    """`folder` with a longer name; a name that would be too long is cut (B-C1.1)."""
     return folder.with_name(folder.name[: _MAX_NAME_LENGTH - len(suffix)] + suffix)
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename the folder of a log that is deleted; returns its new name, for it to be removed."""
+    return folder.rename(renamed(folder, f".{uuid.uuid4().hex}-delete"))
+
+
+def read_topic_id(folder: Path) -> uuid.UUID | None:
+    """What partition.metadata in `folder` says; None: there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it cannot be understood.
+    """
+    try:
+        text = (folder / METADATA_FILE).read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    fields = dict(line.partition(": ")[::2] for line in text.splitlines())
+    if "topic_id" not in fields:
+        # It is not synced: after a power cut it may be empty.
+        return None
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
 
 
 class PartitionFolder:
@@ -49,7 +75,8 @@ class PartitionFolder:
 
     Raises:
         OSError: the folder cannot be used.
-        ValueError: it belongs to another topic of the same name.
+        ConfigError: it belongs to an earlier topic of that name, or its file is damaged; `key` is
+            data_dir.
     """
 
     def __init__(
@@ -63,27 +90,24 @@ class PartitionFolder:
             self._check_topic_id(topic_id)
 
     def _check_topic_id(self, topic_id: uuid.UUID) -> None:
-        found = self.topic_id()
+        try:
+            found = read_topic_id(self.path)
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.path / METADATA_FILE} cannot be read ({type(error).__name__}: {error}); "
+                f"restore it, or remove this file if the folder is the topic's",
+                key="data_dir",
+            ) from error
         if found is None:
             encoded = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
             text = f"version: 0\ntopic_id: {encoded}"
-            replace_file(self.path / _METADATA, text.encode(), sync=False)
+            replace_file(self.path / METADATA_FILE, text.encode(), sync=False)
         elif found != topic_id:
-            raise ValueError(
+            raise ConfigError(
                 f"{self.path} holds topic id {found}, not {topic_id}: it is left from another "
-                f"topic of this name; remove it, or use another directory"
+                f"topic of this name; remove it, or use another data_dir",
+                key="data_dir",
             )
-
-    def topic_id(self) -> uuid.UUID | None:
-        """What partition.metadata says; None: there is none."""
-        path = self.path / _METADATA
-        if not path.exists():
-            return None
-        fields = dict(line.partition(": ")[::2] for line in path.read_text().splitlines())
-        if "topic_id" not in fields:
-            # It is not synced: without power it may be empty.
-            return None
-        return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
 
     def new_segment(
         self, base_offset: int, now_ms: int, config: LogConfig, jitter_ms: int
@@ -106,7 +130,7 @@ class PartitionFolder:
         )
 
     def remove_leftovers(self) -> None:
-        """Delete what a deletion left, and indexes without a log (C1.2, C8.5)."""
+        """Delete what an interrupted deletion left, and indexes without a log (B-C1.2, B-C8.5)."""
         for pattern in ("*.deleted", "*.cleaned", "*.tmp"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)
@@ -151,7 +175,7 @@ class PartitionFolder:
             return None
 
     def write_offsets(self, start_offset: int, recovery_point: int, sync: bool) -> None:
-        """Write where the log starts, and up to which segment its files were fsynced (C1.3)."""
+        """Write where the log starts, and up to which segment its files were fsynced (B-C1.3)."""
         lines = (f"{_START} {start_offset}", f"{_RECOVERY} {recovery_point}")
         write_checkpoint(self.path / _OFFSETS, lines, sync)
 
@@ -164,16 +188,13 @@ class PartitionFolder:
             return -1, 0
 
     def sync(self, with_own: bool = True) -> None:
-        """Have the names in it survive a power cut, and its own."""
+        """Sync the names in it, and its own: they survive a power cut."""
         sync_folder(self.path)
         if self._is_new and with_own:
             sync_folder(self.path.parent)
             self._is_new = False
 
     def delete(self) -> None:
-        """Remove the folder under another name first, so that it is gone at once (C1.1)."""
-        if not self.path.exists():
-            return
-        gone = renamed(self.path, f".{uuid.uuid4().hex}-delete")
-        self.path.rename(gone)
-        shutil.rmtree(gone)
+        """Remove the folder under another name first, so that it is gone at once (B-C1.1)."""
+        if self.path.exists():
+            shutil.rmtree(set_aside(self.path))

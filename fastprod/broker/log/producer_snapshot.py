@@ -1,11 +1,11 @@
-"""Snapshots of the producers in Kafka's format (C6.7): the last batch of each, and a CRC."""
+"""Snapshots of the producers in Kafka's format (B-C6.7): the last batch of each, and a CRC."""
 
 from __future__ import annotations
 
 from struct import Struct
 from typing import Final
 
-from fastprod._core.crc32c import checksum
+from fastprod._core.bytes.crc32c import checksum
 from fastprod.broker.log.producer_states import ProducedBatch, ProducerState, ProducerStates
 
 _VERSION: Final = 1
@@ -18,7 +18,7 @@ _SEQUENCES: Final = 2**31
 
 
 class SnapshotError(ValueError):
-    """The bytes are no sound snapshot."""
+    """The bytes are no snapshot, or it is damaged."""
 
 
 def encode_snapshot(states: ProducerStates) -> bytes:
@@ -45,7 +45,7 @@ def encode_snapshot(states: ProducerStates) -> bytes:
 
 
 def decode_snapshot(data: bytes, states: ProducerStates, now_ms: int) -> None:
-    """Put the producers of a snapshot into `states`; they count as seen now.
+    """Put the producers of a snapshot into `states`; their silence is counted from now on.
 
     Raises:
         SnapshotError: not a snapshot, or damaged; nothing was put.

@@ -1,26 +1,23 @@
-"""What a partition remembers of its idempotent producers (C6, ProducerStateManager)."""
+"""What a partition remembers of its idempotent producers (B-C6, ProducerStateManager)."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from fastprod._core.log_validator import BatchInfo
-from fastprod.broker.log.log_error import (
-    INVALID_PRODUCER_EPOCH,
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    LogError,
-)
+from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.log.log_error import LogError
+from fastprod.error_codes import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 
 _SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class ProducedBatch(NamedTuple):
-    """One batch of a producer that may come again.
+    """One of the last batches of a producer, to recognize a duplicate by.
 
     Attributes:
         first_sequence: of its first record.
         last_sequence: of its last record.
-        base_offset: where it was put.
+        base_offset: offset of its first record.
         last_offset: of its last record.
         timestamp: its maximum, milliseconds since the epoch.
     """
@@ -50,17 +47,17 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch; -1: none in this epoch."""
+        """Last sequence of the last batch; -1: none in this epoch."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
 def next_sequence(sequence: int) -> int:
-    """What follows: after 2**31 - 1 comes 0."""
+    """The sequence that comes next: after 2**31 - 1 comes 0."""
     return 0 if sequence == _SEQUENCE_MAX else sequence + 1
 
 
 class ProducerStates:
-    """Producers by id. The caller's lock guards it.
+    """Producers by id. The caller has a lock.
 
     Args:
         window: batches remembered for each producer.
@@ -84,10 +81,10 @@ class ProducerStates:
         return sorted(self._states.items())
 
     def check(self, info: BatchInfo, now_ms: int) -> ProducedBatch | None:
-        """Decide what becomes of a batch with a producer id (table C6.2).
+        """Decide about a batch with a producer id (table B-C6.2).
 
         Returns:
-            None: append it; else the batch of before that it repeats.
+            None: append it; else the earlier batch that it repeats.
 
         Raises:
             LogError: wrong epoch or sequence.
@@ -123,7 +120,7 @@ class ProducerStates:
         )
 
     def add(self, info: BatchInfo, base_offset: int, timestamp: int, now_ms: int) -> None:
-        """Remember a batch that was appended, or that a log had; unchecked."""
+        """Remember a batch that was appended, or read from files; it is not checked."""
         state = self._states.get(info.producer_id)
         if state is None:
             state = ProducerState(info.producer_epoch, now_ms)
@@ -145,11 +142,11 @@ class ProducerStates:
         )
 
     def restore(self, producer_id: int, state: ProducerState) -> None:
-        """Put back what a snapshot held."""
+        """Restore a producer from a snapshot."""
         self._states[producer_id] = state
 
     def expire(self, now_ms: int) -> int:
-        """Forget those that have been silent for too long (C6.6); returns how many."""
+        """Forget those that have been silent for too long (B-C6.6); returns how many."""
         expired = [
             producer_id
             for producer_id, state in self._states.items()

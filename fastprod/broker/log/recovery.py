@@ -1,16 +1,16 @@
-"""Loads a partition's files, after a clean shutdown or a crash (C8, LogLoader)."""
+"""Loads a partition's files, after a clean shutdown or a crash (B-C8, LogLoader)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastprod.broker.log.file_segment import FileSegment
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import CleanEnd
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import SnapshotError, decode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
+from fastprod.broker.log.segments.file_segment import FileSegment
 
 
 class LoadedLog(NamedTuple):
@@ -20,7 +20,7 @@ class LoadedLog(NamedTuple):
         segments: oldest first.
         start_offset: first offset that can be read.
         end_offset: offset of the next record.
-        recovery_point: the segments below it survived a power cut, with their indexes.
+        recovery_point: segments below it are synced, with their indexes.
         producers: as after the last batch.
         epochs: leader epochs.
         was_clean: it had been closed, and nothing was cut off.
@@ -38,7 +38,7 @@ class LoadedLog(NamedTuple):
 def load(
     folder: PartitionFolder, config: LogConfig, now_ms: int, clean_end: CleanEnd | None
 ) -> LoadedLog:
-    """Load the log of `folder`; what is not sound at its end is cut off.
+    """Load the log of `folder`; a damaged end is cut off.
 
     It is taken as it is if it ends where it did when it was closed: `clean_end`.
 
@@ -53,7 +53,7 @@ def load(
     start = max(saved_start, segments[0].base_offset if segments else 0)
     end = None
     was_clean = False
-    # A segment that begins beyond was rolled since: nothing needs to be walked to see that.
+    # A segment that begins beyond it was rolled later: the log did not end there.
     if segments and clean_end is not None and segments[-1].base_offset > clean_end.end_offset:
         clean_end = None
     if clean_end is not None:
@@ -72,7 +72,7 @@ def load(
 
 
 def _load_all(segments: list[FileSegment], start: int) -> int | None:
-    """End offset of segments that were closed well; None: they were not."""
+    """End offset of segments that were closed; None: they were not."""
     end: int | None = start
     for i, segment in enumerate(segments):
         following = segments[i + 1].base_offset if i + 1 < len(segments) else None
@@ -90,7 +90,7 @@ def _recover(
     recovery_point: int,
     now_ms: int,
 ) -> tuple[list[FileSegment], int]:
-    """Walk the segments; the first bad batch ends the log, and later segments go (C8.3)."""
+    """Walk the segments; the first bad batch ends the log, and later segments go (B-C8.3)."""
     kept: list[FileSegment] = []
     end = start
     for i, old in enumerate(segments):
@@ -112,7 +112,7 @@ def _recover(
         kept.append(segment)
         if is_cut:
             break
-    # From the last to the first: a crash leaves no hole.
+    # From the last to the first: a crash must not leave a gap.
     for gone in reversed(segments[len(kept) :]):
         folder.remove_segment(gone.base_offset)
     for closed in kept[:-1]:
@@ -123,7 +123,7 @@ def _recover(
 def _trim(
     folder: PartitionFolder, segments: list[FileSegment], start: int, end: int
 ) -> tuple[list[FileSegment], int, int]:
-    """Drop segments below the log's start, as a deletion that a crash cut short would have."""
+    """Drop segments below the log's start: a crash interrupted their deletion."""
     while segments:
         following = segments[1].base_offset if len(segments) > 1 else end
         if following > start or (len(segments) == 1 and following == start):
@@ -133,7 +133,7 @@ def _trim(
 
 
 def _load_epochs(folder: PartitionFolder, segments: list[FileSegment], end: int) -> LeaderEpochs:
-    """The checkpoint, and what the batches say where it is missing or too old."""
+    """The epochs of the checkpoint; where it is missing or too old, those of the batches."""
     saved = folder.read_epochs()
     epochs = LeaderEpochs(saved or ())
     if saved is None or (segments and segments[-1].last_epoch > epochs.latest):
@@ -151,7 +151,7 @@ def _load_producers(
     end: int,
     now_ms: int,
 ) -> ProducerStates:
-    """The newest sound snapshot, and the batches after it (C6.7)."""
+    """The newest sound snapshot, and the batches after it (B-C6.7)."""
     producers = ProducerStates(config.producer_batches, config.producer_id_expiration_ms)
     oldest = segments[0].base_offset if segments else end
     replay_from = oldest
@@ -164,8 +164,8 @@ def _load_producers(
                 continue
             replay_from = offset
             break
-        # Beyond the end it tells of what was cut; before the oldest batch there is a gap, and a
-        # producer that is not known fares better than one whose last batches are missing.
+        # A snapshot beyond the end includes batches that were cut off. One before the oldest batch
+        # lacks the last batches of a producer, which is worse than not to know the producer.
         folder.remove_snapshot(offset)
     for i, segment in enumerate(segments):
         segment_end = segments[i + 1].base_offset if i + 1 < len(segments) else end

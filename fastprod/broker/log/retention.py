@@ -1,11 +1,11 @@
-"""Which segments at the front of a log are due for deletion (C4.5)."""
+"""Which segments at the front of a log are due for deletion (B-C4.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fastprod.broker.log.log_config import LogConfig
-from fastprod.broker.log.segment import Segment
+from fastprod.broker.log.segments.segment import Segment
 
 
 def count_due(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
@@ -38,7 +38,7 @@ def _count_surplus(segments: Sequence[Segment], config: LogConfig) -> int:
 
 
 def wait_ms(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> int | None:
-    """In how long the first segment is too old; None: never."""
+    """Milliseconds until the first segment is too old; None: never."""
     if config.retention_ms < 0 or not segments or segments[0].size_bytes == 0:
         return None
     return max(_newest_ms(segments[0]) + config.retention_ms + 1 - now_ms, 0)

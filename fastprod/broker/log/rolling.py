@@ -1,12 +1,12 @@
-"""When a log begins a new segment (C4.4)."""
+"""When a log begins a new segment (B-C4.4)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fastprod._core.log_validator import BatchInfo
+from fastprod._core.log.batch_validator import BatchInfo
 from fastprod.broker.log.log_config import LogConfig
-from fastprod.broker.log.segment import Segment
+from fastprod.broker.log.segments.segment import Segment
 
 _INT32_MAX: Final = 2**31 - 1
 

@@ -1,22 +1,26 @@
-"""What a log looks at before it takes a produced batch (C4.1, D1)."""
+"""The checks of a produced batch before a log takes it (B-C4.1, B-D1)."""
 
 from __future__ import annotations
 
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING
 
-from fastprod._core.log_validator import BatchInfo, InvalidBatch, validate
+from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, validate
 from fastprod.broker.log.log_config import VALIDATION_MODES, LogConfig
-from fastprod.broker.log.log_error import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, LogError
+from fastprod.broker.log.log_error import LogError
+from fastprod.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class HeavyBatch(Exception):
-    """To look at a batch takes longer than the caller wanted to wait."""
+    """Checking a batch takes longer than the caller allows."""
 
 
 def validate_produced(
     batch: Buffer, config: LogConfig, now_ms: int, most_bytes: int | None = None
 ) -> BatchInfo:
-    """Return what a batch says of itself, if a log with `config` may take it.
+    """Check a batch, and return what its headers and records say.
 
     Args:
         batch: as the producer sent it.
@@ -25,8 +29,8 @@ def validate_produced(
         most_bytes: decompress no more than this; None: than the log allows.
 
     Raises:
-        InvalidBatch: it is not acceptable (D1).
-        HeavyBatch: it is acceptable so far, but `most_bytes` do not suffice.
+        InvalidBatch: it is not acceptable (B-D1).
+        HeavyBatch: acceptable so far, but it needs more than `most_bytes`.
         LogError: it does not fit in a segment (18).
     """
     limit_bytes = config.codec_limit_bytes

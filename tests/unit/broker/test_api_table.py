@@ -1,4 +1,6 @@
-"""fastprod.broker.api_table: lists, headers, pinning; B1, B1.1, B1.2, A7.1, A7.2, D5."""
+"""fastprod.broker.api_table: lists, headers, pinning; B-B1, B-B1.1, B-B1.2, B-A7.1, B-A7.2,
+B-D5.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,15 @@ from collections.abc import Mapping
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from fastprod.broker.api_table import APIS, RELEASES, ApiTable, InvalidRequestError, Pin
-from fastprod.broker.messages.api_versions import ApiVersion, ApiVersionsResponse
-from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
-from fastprod.broker.messages.produce import ProduceResponse
-from fastprod.broker.request import RequestHeader
-from fastprod.broker.schema import SchemaError
+from fastprod.broker.api_table import APIS, RELEASES, SERVICES, ApiTable, InvalidRequestError, Pin
+from fastprod.broker.network.request import RequestHeader
 from fastprod.errors import ConfigError
-from oracle import kio_messages
+from fastprod.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.protocol.messages.produce import ProduceResponse
+from fastprod.protocol.schema import SchemaError
 
-# B1, last column, with what is served where that is less.
+# B-B1, last column, with what is served where that is less.
 LISTED = {
     "Produce": (0, 9),
     "Fetch": (4, 12),
@@ -31,6 +32,9 @@ LISTED = {
     "InitProducerId": (0, 4),
     "DescribeConfigs": (1, 4),
     "SaslAuthenticate": (0, 2),
+    "IncrementalAlterConfigs": (0, 1),
+    "DescribeClientQuotas": (0, 1),
+    "AlterClientQuotas": (0, 1),
     "DescribeCluster": (0, 1),
 }
 
@@ -51,7 +55,7 @@ def parse(data: bytes, table: ApiTable | None = None) -> RequestHeader:
 
 
 def test_the_list_is_that_of_kafka_3_0_with_newer_minimums() -> None:
-    """B1."""
+    """B-B1."""
     assert listed(ApiTable()) == LISTED
     assert [row.api_key for row in ApiTable().api_versions()] == sorted(APIS)
     assert ApiTable().listed(1) == (4, 12)
@@ -59,37 +63,28 @@ def test_the_list_is_that_of_kafka_3_0_with_newer_minimums() -> None:
 
 
 def test_what_is_listed_is_served_but_for_old_produce() -> None:
-    """B1.1: Produce is listed from 0 and served from 3."""
-    for api in APIS.values():
-        assert api.served == (3, 9) if api.name == "Produce" else api.served == api.listed
-
-
-@pytest.mark.parametrize("key", sorted(APIS))
-def test_the_flexible_versions_are_kafkas(key: int) -> None:
-    """B1: request header 2 from there on, and response header 1 (but A7.1)."""
-    api = APIS[key]
-    for version in range(api.served.first, api.served.last + 1):
-        for direction in ("request", "response"):
-            flexible = kio_messages.schema(key, version, direction).__flexible__
-            assert (api.flexible_from is not None and version >= api.flexible_from) == flexible
-        assert api.has_flexible_request_header(version) == flexible
-        assert api.has_flexible_response_header(version) == (flexible and key != 18)
+    """B-B1.1: Produce is listed from 0 and served from 3."""
+    for api, listed, served, _ in SERVICES.values():
+        assert served == ((3, 9) if api.name == "Produce" else listed)
+        assert api.versions[0] <= served.first <= served.last <= api.versions[1]
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_pinned_list_has_the_maxima_of_that_release(release: str) -> None:
-    """B1.1: one real column, lowered uniformly."""
+    """B-B1.1: one real column, lowered uniformly."""
     major, minor = release.split(".")
     kafka = BROKER_API_VERSIONS[int(major), int(minor)]
     wanted = {
-        api.name: (api.listed.first, kafka[api.key][1]) for api in APIS.values() if api.key in kafka
+        api.name: (listed.first, kafka[api.key][1])
+        for api, listed, _, _ in SERVICES.values()
+        if api.key in kafka
     }
     assert listed(ApiTable(max_versions=release)) == wanted
     assert ("DescribeCluster" in wanted) == (release != "2.1")
 
 
 def test_single_apis_are_pinned_by_name_or_key() -> None:
-    """B1.1: per-key overrides, which win over a release."""
+    """B-B1.1: per-key overrides, which win over a release."""
     table = ApiTable("2.8", {"Produce": 7, 1: (5, 11), "DescribeCluster": None, "ListOffsets": 7})
     rows = listed(table)
     assert rows["Produce"] == (0, 7)
@@ -125,7 +120,7 @@ def test_versions_that_cannot_be_had_are_refused(
 
 
 def test_a_header_is_read_up_to_its_body() -> None:
-    """B1: version 1 of the request header, or 2 with tagged fields."""
+    """B-B1: version 1 of the request header, or 2 with tagged fields."""
     assert parse(header(3, 1)) == RequestHeader(3, 1, 77, "me", 12)
     assert parse(header(3, 1, None)) == RequestHeader(3, 1, 77, None, 10)
     assert parse(header(3, 1, b"")) == RequestHeader(3, 1, 77, "", 10)
@@ -133,7 +128,7 @@ def test_a_header_is_read_up_to_its_body() -> None:
 
 
 def test_unknown_tagged_fields_of_the_header_are_skipped() -> None:
-    """B1.2."""
+    """B-B1.2."""
     frame = header(3, 9, b"me", b"\2\0\3abc\7\0") + bytes.fromhex("00 01 00 00 00")
     found = parse(frame)
     assert found.body_offset == 12 + 8
@@ -156,7 +151,7 @@ def test_unknown_tagged_fields_of_the_header_are_skipped() -> None:
     ],
 )
 def test_a_damaged_header_is_refused(frame: bytes, complaint: str) -> None:
-    """D5."""
+    """B-D5."""
     with pytest.raises(InvalidRequestError, match=complaint):
         parse(frame)
 
@@ -174,7 +169,7 @@ def test_a_damaged_header_is_refused(frame: bytes, complaint: str) -> None:
     ],
 )
 def test_what_is_not_served_is_refused(key: int, version: int, complaint: str) -> None:
-    """C2.4, D5, and B1: listed Produce 0-2 closes the connection."""
+    """B-C2.4, B-D5, and B-B1: listed Produce 0-2 closes the connection."""
     with pytest.raises(InvalidRequestError, match=complaint) as caught:
         parse(header(key, version, b"me", b"\0"))
     assert (caught.value.code, caught.value.name) == (42, "INVALID_REQUEST")
@@ -182,7 +177,7 @@ def test_what_is_not_served_is_refused(key: int, version: int, complaint: str) -
 
 
 def test_a_pinned_broker_refuses_what_it_does_not_list() -> None:
-    """B1.1."""
+    """B-B1.1."""
     table = ApiTable("2.1", {"FindCoordinator": None})
     assert parse(header(1, 10), table).version == 10
     with pytest.raises(InvalidRequestError, match=r"takes 4\.\.10"):
@@ -193,14 +188,14 @@ def test_a_pinned_broker_refuses_what_it_does_not_list() -> None:
 
 @pytest.mark.parametrize("version", [-1, 0, 2, 3, 4, 5, 0x7FFF])
 def test_api_versions_passes_in_every_version(version: int) -> None:
-    """A7.2."""
+    """B-A7.2."""
     found = parse(header(18, version, b"me", b"\0" if version >= 3 else b""), ApiTable("2.1"))
     assert (found.version, found.body_offset) == (version, 13 if version >= 3 else 12)
     assert ApiTable("2.1").is_listed(18, version) == (0 <= version <= 2)
 
 
 def test_an_unknown_api_versions_version_is_answered_in_version_0() -> None:
-    """A7.2: error 35 and the one entry that lets the client choose."""
+    """B-A7.2: error 35 and the one entry that lets the client choose."""
     table = ApiTable()
     found = parse(header(18, 5, b"me", b"\0"), table)
     response = ApiVersionsResponse(
@@ -213,7 +208,7 @@ def test_an_unknown_api_versions_version_is_answered_in_version_0() -> None:
 
 
 def test_a_response_header_has_a_tag_section_except_for_api_versions() -> None:
-    """A7.1, B1.2."""
+    """B-A7.1, B-B1.2."""
     table = ApiTable()
     plain, flexible = (parse(header(0, v, b"me", b"\0"), table) for v in (8, 9))
     assert b"".join(table.encode_response(plain, ProduceResponse())) == bytes.fromhex(
@@ -230,7 +225,7 @@ def test_a_response_header_has_a_tag_section_except_for_api_versions() -> None:
 
 
 def test_a_body_is_read_behind_its_header() -> None:
-    """B1.2: a damaged one is refused by name; what lies behind it is nobody's."""
+    """B-B1.2: a damaged one is refused by name; what lies behind it is nobody's."""
     table = ApiTable()
     frame = header(3, 4) + bytes.fromhex("00000001 0003 616263 00")
     found = parse(frame, table)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import child_python
-from broker_world import batch_of
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.broker import BrokerTopicError, StoredRecord
-from fastprod.broker.clock import FakeClock
+from fastprod.broker.log.log import Log
+from fastprod.broker.server.node_services import NodeServices
+from fastprod.broker.threads.clock import FakeClock
 from fastprod.errors import ConfigError, IllegalStateError
+from support.broker.world import batch_of
+from support.processes import child_python
 
 TIMEOUT_S = 20.0
 
@@ -113,7 +118,7 @@ def test_a_broker_that_discards_answers_and_keeps_nothing() -> None:
 
 
 def test_old_records_go_when_the_test_wants_it() -> None:
-    """C4.5"""
+    """B-C4.5"""
     clock = FakeClock()
     broker = Broker(
         topics={"t": 2},
@@ -165,12 +170,33 @@ def test_a_fixed_port_can_be_had_and_had_again_at_once() -> None:
         ({"max_versions": "0.9"}, "max_versions"),
         ({"versions": {"Produce": 99}}, "versions"),
         ({"num_partition": 3}, "num_partition"),
+        ({"topics": {"t": "3"}}, "topics"),
+        ({"topics": [("t", 3)]}, "topics"),
+        ({"port": "9092"}, "port"),
+        ({"host": None}, "host"),
+        ({"data_dir": ""}, "data_dir"),
+        ({"versions": {"Produce": "3"}}, "versions"),
+        ({"versions": {"Produce": (3,)}}, "versions"),
     ],
 )
 def test_an_argument_that_cannot_be_is_named(arguments: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Broker(**arguments)
     assert refused.value.key == named
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_connections_per_ip_overrides", "127.0.0.1"),
+        ("max_connections_per_ip_overrides", "no.such.host.invalid:1"),
+        ("max_connections_per_ip", 0),
+    ],
+)
+def test_a_limit_of_connections_that_cannot_be_is_named(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name) as refused:
+        Broker(**{name: value}).start()
+    assert refused.value.key == name
 
 
 @pytest.mark.parametrize("topics", [{"not legal": 1}, {"t": 0}, ["__consumer_offsets"]])
@@ -195,11 +221,11 @@ def test_a_broker_is_started_once_and_stopped_as_often_as_you_like() -> None:
         socket.create_connection(address, TIMEOUT_S)
 
 
-@pytest.mark.parametrize("stuck", ["purgatory", "side_track", "log_upkeep", "node"])
+@pytest.mark.parametrize("stuck", ["purgatory", "overflow_worker", "log_upkeep", "node"])
 def test_a_stop_that_takes_too_long_closes_everything_else(
     stuck: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A2.9"""
+    """B-A2.9"""
 
     def takes_too_long() -> None:
         raise TimeoutError(f"{stuck} has not ended")
@@ -208,7 +234,7 @@ def test_a_stop_that_takes_too_long_closes_everything_else(
     ports = [node.port for node in broker.nodes]
     state = broker._state
     assert state is not None
-    part = broker.nodes[1] if stuck == "node" else getattr(state, stuck)
+    part = broker._servers[1] if stuck == "node" else getattr(state, stuck)
     close = part.close
     monkeypatch.setattr(part, "close", takes_too_long)
     with pytest.raises(TimeoutError, match=f"{stuck} has not ended"):
@@ -219,6 +245,144 @@ def test_a_stop_that_takes_too_long_closes_everything_else(
             socket.create_connection(("127.0.0.1", port), 5.0)
     with Broker(brokers=2, data_dir=tmp_path) as again:
         assert again.topic_names() == ["t"]
+
+
+def test_a_broker_that_is_stopped_does_not_start() -> None:
+    broker = Broker()
+    broker.stop()
+    with pytest.raises(IllegalStateError, match="stopped"):
+        broker.start()
+
+
+def test_a_broker_that_is_stopped_is_no_block() -> None:
+    with Broker() as broker:
+        pass
+    with pytest.raises(IllegalStateError, match="stopped"), broker:
+        pass
+
+
+def test_every_stop_returns_when_the_broker_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker().start()
+    closes, may_go_on = threading.Event(), threading.Event()
+    close = NodeServices.close
+
+    def wait_and_close(state: NodeServices) -> None:
+        closes.set()
+        assert may_go_on.wait(TIMEOUT_S)
+        close(state)
+
+    monkeypatch.setattr(NodeServices, "close", wait_and_close)
+    threads = [threading.Thread(target=broker.stop) for _ in range(2)]
+    threads[0].start()
+    assert closes.wait(TIMEOUT_S)
+    threads[1].start()
+    threads[1].join(0.2)
+    waited = threads[1].is_alive()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert waited
+
+
+def test_a_stop_within_a_stop_returns() -> None:
+    """A signal's handler may stop it while the main thread does."""
+    broker = Broker().start()
+    stops: list[str] = []
+
+    def stop_again(_state: NodeServices) -> None:
+        broker.stop()
+        stops.append("again")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NodeServices, "begin_close", stop_again)
+        broker.stop()
+    assert stops[0] == "again"
+
+
+def has_ipv6() -> bool:
+    """Whether this machine itself lets a server listen on ::1."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    """Clients take the colons for the port's otherwise."""
+    broker = Broker(host="::1", topics=["t"])
+    if not has_ipv6():
+        with pytest.raises(OSError, match="::1"):
+            broker.start()
+        return
+    with broker.start():
+        assert broker.bootstrap_servers == f"[::1]:{broker.nodes[0].port}"
+        assert repr(broker.nodes[0]) == f"Node(0, [::1]:{broker.nodes[0].port}, up)"
+        send(broker, b"v")
+        assert len(broker.records("t")) == 1
+
+
+def test_its_text_says_where_it_is_and_what_it_has() -> None:
+    broker = Broker(brokers=2, topics=["a", "b"], sasl_users={"u": "secret"})
+    assert repr(broker) == "<Broker not started, 2 nodes>"
+    with broker:
+        where = broker.bootstrap_servers
+        assert repr(broker) == f"<Broker {where} running, 2 nodes, 2 topics>"
+        broker.nodes[1].down()
+        assert repr(broker) == f"<Broker {where} running, 2 nodes (1 down), 2 topics>"
+    assert repr(broker) == f"<Broker {where} stopped, 2 nodes, 2 topics>"
+
+
+def test_the_text_of_a_parents_broker_names_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker() as broker, monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        told = repr(broker)
+    assert told == f"<Broker of process {os.getpid()}>"
+
+
+def test_records_can_be_looked_at_while_old_ones_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B-C4.5"""
+    values = [letter * 600_000 for letter in (b"a", b"b", b"c")]
+    with Broker(topics=["t"], log_retention_bytes=700_000, log_segment_bytes=1 << 20) as broker:
+        send(broker, *values)
+        read = Log.read
+
+        def drop_and_read(log: Log, *arguments: Any) -> Any:
+            assert broker.run_retention_now() == 1
+            monkeypatch.undo()
+            return read(log, *arguments)
+
+        monkeypatch.setattr(Log, "read", drop_and_read)
+        assert [each.value for each in broker.records("t")] == values[1:]
+
+
+def test_records_that_are_cut_off_are_not_taken_for_the_end(tmp_path: Path) -> None:
+    """B-C8.2: what was synced is not walked again, and a file may be damaged later."""
+    settings: dict[str, Any] = {"data_dir": tmp_path, "log_segment_bytes": 1 << 20}
+    with Broker(topics=["t"], **settings) as broker:
+        send(broker, *[bytes(600_000)] * 3)
+    first, *_ = sorted((tmp_path / "t-0").glob("*.log"))
+    os.truncate(first, 500_000)
+    with Broker(**settings) as broker:
+        with pytest.raises(BrokerTopicError, match="cut off") as refused:
+            broker.records("t")
+        assert (refused.value.code, refused.value.topic) == (56, "t")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"version: 0\ntopic_id: abc", None])
+def test_a_damaged_file_of_a_partition_is_named(tmp_path: Path, content: bytes | None) -> None:
+    """B-C1.3"""
+    with Broker(topics=["t"], data_dir=tmp_path):
+        pass
+    if content is None:
+        with Broker(topics=["t"], data_dir=tmp_path / "other"):
+            pass
+        content = (tmp_path / "other" / "t-0" / "partition.metadata").read_bytes()
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=re.escape(str(tmp_path / "t-0"))) as refused:
+            Broker(data_dir=tmp_path).start()
+        assert refused.value.key == "data_dir"
 
 
 def test_a_broker_that_was_never_started_can_be_stopped() -> None:
@@ -235,7 +399,7 @@ def test_the_name_is_exported_lazily_and_no_other() -> None:
 
 FORK = """
 import socket
-import forking
+from support.processes import forking
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.errors import IllegalStateError
@@ -269,7 +433,7 @@ print(json.dumps({{"child": told, "parent": values}}))
 
 
 def test_a_forked_child_holds_nothing_of_its_parents_broker_and_is_told_so(tmp_path: Path) -> None:
-    """G4.16"""
+    """B-G4.16"""
     finished = child_python.run_python("import json\n" + FORK.format(folder=str(tmp_path)))
     assert finished.code == 0, finished.errors
     held, values, *errors = finished.told["child"]
@@ -307,7 +471,7 @@ print(json.dumps({"heavy": heavy, "kib": int(lines["VmRSS"].split()[0])}))
 
 
 def test_a_bare_process_with_a_broker_is_light() -> None:
-    """G3: nothing heavy is imported, and it takes less than 30 MB."""
+    """B-G3: nothing heavy is imported, and it takes less than 30 MB."""
     finished = child_python.run_python(LIGHT)
     assert finished.code == 0, finished.errors
     assert finished.told["heavy"] == []
@@ -315,7 +479,7 @@ def test_a_bare_process_with_a_broker_is_light() -> None:
 
 
 def test_a_batch_with_a_wrong_checksum_can_be_let_in() -> None:
-    """D1.3"""
+    """B-D1.3"""
     batch = bytearray(batch_of(b"a"))
     batch[-1] ^= 1
     for validation, code in (("full", 2), ("crc", 2), ("none", 0)):

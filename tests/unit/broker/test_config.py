@@ -11,7 +11,7 @@ from fastprod.errors import ConfigError
 
 
 def test_the_defaults_are_kafkas_but_for_threads() -> None:
-    """A1, A11"""
+    """B-A1, B-A11"""
     config = BrokerConfig()
     assert config.message_max_bytes == 1_048_588
     assert config.socket_request_max_bytes == 104_857_600

@@ -73,7 +73,7 @@ def test_down_and_up_may_be_repeated() -> None:
         assert node.is_up
         node.down()
         node.down()
-        assert node.server is None
+        assert broker._servers[0].server is None
         assert "down" in repr(node)
         node.up()
         assert "up" in repr(node)
@@ -81,8 +81,20 @@ def test_down_and_up_may_be_repeated() -> None:
             assert is_answered(client)
 
 
+def test_a_node_of_a_stopped_broker_stays_down() -> None:
+    with Broker(brokers=2) as broker:
+        node = broker.nodes[1]
+        node.down()
+    with pytest.raises(IllegalStateError, match="stopped"):
+        node.up()
+    assert not node.is_up
+    node.down()
+    with pytest.raises(ConnectionRefusedError):
+        connect(node)
+
+
 def test_clients_are_told_an_address_that_they_can_reach() -> None:
-    """B1.2: not every address of the machine, but one."""
+    """B-B1.2: not every address of the machine, but one."""
     with Broker(host="0.0.0.0") as broker:
         assert broker.nodes[0].host == "127.0.0.1"
     with Broker(advertised_host="broker.test") as broker:
@@ -96,7 +108,6 @@ def disk_is_full(*_: object) -> None:
 def test_a_node_is_down_although_it_cannot_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B7"""
     with Broker(brokers=2, data_dir=tmp_path, topics={"t": 2}) as broker:
         node = broker.nodes[1]
         with connect(node) as client:
@@ -118,7 +129,6 @@ def test_a_node_is_down_although_it_cannot_be_written_down(
 def test_a_node_is_up_although_it_cannot_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B7"""
     with Broker(brokers=2, data_dir=tmp_path, topics={"t": 2}) as broker:
         node = broker.nodes[1]
         node.down(move_leaders=False)
@@ -133,10 +143,9 @@ def test_a_node_is_up_although_it_cannot_be_written_down(
 
 
 def test_what_has_not_ended_in_time_is_ended_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B7"""
     with Broker() as broker:
         node = broker.nodes[0]
-        server = node.server
+        server = broker._servers[0].server
         assert server is not None
 
         def takes_too_long(*_: object) -> None:
@@ -153,7 +162,7 @@ def test_what_has_not_ended_in_time_is_ended_later(monkeypatch: pytest.MonkeyPat
         node.up()
         with connect(node) as client:
             assert is_answered(client)
-        assert node.server is not server
+        assert broker._servers[0].server is not server
 
 
 @pytest.mark.parametrize("num_io_threads", [0, 1])
@@ -194,7 +203,7 @@ def test_an_interceptor_is_not_kept_by_who_waits_for_its_node(
     with Broker(brokers=2) as broker:
         node = broker.nodes[1]
         is_in, waits, is_out = threading.Event(), threading.Event(), threading.Event()
-        server = node.server
+        server = broker._servers[1].server
         assert server is not None
         shutdown = server.shutdown
 

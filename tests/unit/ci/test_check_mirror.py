@@ -13,8 +13,8 @@ def mirrored(root: Path) -> Path:
     for module, test in [
         ("fastprod/errors.py", "tests/unit/test_errors.py"),
         ("fastprod/_core/wire.pxd", "tests/unit/_core/test_wire.py"),
-        ("fastprod/_core/channel.pyx", "tests/unit/_core/test_channel.py"),
-        ("fastprod/client/metadata.py", "tests/unit/client/test_metadata.py"),
+        ("fastprod/_core/io/channel.pyx", "tests/unit/_core/io/test_channel.py"),
+        ("fastprod/client/metadata/metadata.py", "tests/unit/client/metadata/test_metadata.py"),
     ]:
         for path, text in [(root / module, ""), (root / test, TEST)]:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,9 +33,9 @@ def test_a_missing_test_file_is_found_for_each_kind_of_module(tmp_path: Path) ->
         test.unlink()
     assert check_mirror.check(root) == [
         "fastprod/errors: no test in tests/unit/test_errors.py",
-        "fastprod/_core/channel: no test in tests/unit/_core/test_channel.py",
         "fastprod/_core/wire: no test in tests/unit/_core/test_wire.py",
-        "fastprod/client/metadata: no test in tests/unit/client/test_metadata.py",
+        "fastprod/_core/io/channel: no test in tests/unit/_core/io/test_channel.py",
+        "fastprod/client/metadata/metadata: no test in tests/unit/client/metadata/test_metadata.py",
     ]
 
 
@@ -43,6 +43,14 @@ def test_a_namesake_without_a_test_in_it_is_found(tmp_path: Path) -> None:
     root = mirrored(tmp_path)
     (root / "tests/unit/test_errors.py").write_text("# def test_nothing(): ...\n")
     assert check_mirror.check(root) == ["fastprod/errors: no test in tests/unit/test_errors.py"]
+
+
+def test_a_folder_that_is_left_out_needs_none(tmp_path: Path) -> None:
+    root = mirrored(tmp_path)
+    for name in check_mirror.LEFT_OUT:
+        (root / "fastprod" / name).mkdir(parents=True)
+        (root / "fastprod" / name / "module.py").write_text("")
+    assert check_mirror.check(root) == []
 
 
 def test_an_exception_excuses_and_a_needless_one_is_a_fault(tmp_path: Path) -> None:

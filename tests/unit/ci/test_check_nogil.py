@@ -6,11 +6,11 @@ The planted engine is small, but Cython itself translates it.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from Cython.Compiler.Main import compile
+from Cython.Compiler.Options import CompilationOptions
 
 import check_nogil
 
@@ -20,10 +20,10 @@ compiler = ["__builtin_"]
 [c]
 memory = ["free"]
 [pointer]
-urge = { targets = ["delivery._urge"], why = "test" }
+urge = { targets = ["low.delivery._urge"], why = "test" }
 """
 SOUND = {
-    "delivery.pxd": """
+    "low/delivery.pxd": """
 cdef struct Results:
     void (*urge)(int) noexcept nogil
     int (*other)(int) noexcept nogil
@@ -32,7 +32,7 @@ cdef void results_init(Results* r) noexcept nogil
 cdef int results_take(Results* r) noexcept nogil
 cdef object results_list(Results* r)
 """,
-    "delivery.pyx": """
+    "low/delivery.pyx": """
 cdef int _urged = 0
 
 cdef void _urge(int n) noexcept nogil:
@@ -54,7 +54,7 @@ cdef object results_list(Results* r):
 """,
     "sender.pyx": """
 from libc.stdlib cimport free, system
-from fastprod._core.delivery cimport Results, results_list, results_take
+from fastprod._core.low.delivery cimport Results, results_list, results_take
 
 cdef int _left() noexcept nogil:
     return 0
@@ -79,25 +79,24 @@ def translated(root: Path, replaced: dict[str, tuple[str, str]], rules: str = RU
     """A checkout with the sound engine, `(old, new)` replaced in some of its files."""
     core = root / check_nogil.CORE
     generated = root / check_nogil.GENERATED
-    core.mkdir(parents=True)
-    generated.mkdir(parents=True)
+    for folder in (core, generated):
+        (folder / "low").mkdir(parents=True)
     (root / "ci").mkdir()
     (root / check_nogil.RULES).write_text(rules)
-    for package in (root / "fastprod", core):
+    for package in (root / "fastprod", core, core / "low"):
         (package / "__init__.py").write_text("")
     for name, text in SOUND.items():
         old, new = replaced.get(name, ("", ""))
         assert old in text
         (core / name).write_text(text.replace(old, new))
     sources = [str(core / name) for name in SOUND if name.endswith(".pyx")]
-    subprocess.run(
-        [sys.executable, "-m", "cython", "-3", "-X", "cdivision=True", *sources],
-        cwd=root,
-        check=True,
-        capture_output=True,
+    options = CompilationOptions(  # type: ignore[no-untyped-call]
+        language_level=3, include_path=[str(root)], compiler_directives={"cdivision": True}
     )
-    for translation in core.glob("*.c"):
-        translation.rename(generated / translation.name)
+    found = compile(sources, options)  # type: ignore[no-untyped-call]
+    assert found.num_errors == 0
+    for translation in core.rglob("*.c"):
+        translation.rename(generated / translation.relative_to(core))
     return root
 
 
@@ -109,11 +108,11 @@ def test_an_engine_that_stays_away_from_python_passes(tmp_path: Path) -> None:
     ("file", "old", "new", "wanted"),
     [
         pytest.param(
-            "delivery.pyx",
+            "low/delivery.pyx",
             "    _urged += n\n",
             "    _urged += n\n    with gil:  # GIL: a test\n        print(n)\n",
-            "PyGILState_Ensure in sender.sender_main -> sender._turn -> delivery.results_take "
-            "-> delivery._urge",
+            "PyGILState_Ensure in sender.sender_main -> sender._turn -> low.delivery.results_take "
+            "-> low.delivery._urge",
             id="a call behind a pointer takes the GIL",
         ),
         pytest.param(
@@ -124,17 +123,17 @@ def test_an_engine_that_stays_away_from_python_passes(tmp_path: Path) -> None:
             id="a call that may raise",
         ),
         pytest.param(
-            "delivery.pyx",
+            "low/delivery.pyx",
             "    return r.count\n\ncdef object",
             "    return r.other(r.count)\n\ncdef object",
             "calls ->other, which ci/nogil.toml does not list",
             id="a pointer that is not listed",
         ),
         pytest.param(
-            "delivery.pyx",
+            "low/delivery.pyx",
             "    r.urge = _urge\n",
             "    r.urge = _urge\n    r.urge = _shout\n",
-            "->urge is given delivery._shout, which ci/nogil.toml does not list",
+            "->urge is given low.delivery._shout, which ci/nogil.toml does not list",
             id="a listed pointer with an unlisted target",
         ),
         pytest.param(
@@ -186,7 +185,7 @@ def test_what_is_older_than_its_source_is_not_believed(tmp_path: Path) -> None:
 
 def test_what_is_not_built_is_said(tmp_path: Path) -> None:
     root = translated(tmp_path, {})
-    (root / check_nogil.GENERATED / "delivery.c").unlink()
+    (root / check_nogil.GENERATED / "low" / "delivery.c").unlink()
     (fault,) = check_nogil.check(root)
     assert "delivery.c: is missing; build it first: make dev" in fault
 

@@ -8,38 +8,44 @@ from pathlib import Path
 import check_stubs
 import checkout
 
-MODULE = "crc32c"
+STEM = "crc32c"
+SOURCE = next((checkout.ROOT / "fastprod" / "_core").rglob(f"{STEM}.pyx"))
+MODULE = ".".join(SOURCE.relative_to(checkout.ROOT).with_suffix("").parts)
 
 
 def copy_of(root: Path, stub: str | None) -> Path:
     """A checkout with one module of this one: source, compiled, and the given stub."""
-    core = root / "fastprod" / "_core"
-    core.mkdir(parents=True)
-    here = checkout.ROOT / "fastprod" / "_core"
-    for path in (here / "__init__.py", here / f"{MODULE}.pyx", *here.glob(f"{MODULE}.*.so")):
-        shutil.copy(path, core)
+    folder = (root / SOURCE.relative_to(checkout.ROOT)).parent
+    folder.mkdir(parents=True)
+    for path in (SOURCE, *SOURCE.parent.glob(f"{STEM}.*.so")):
+        shutil.copy(path, folder)
     # A package of its own, so that it is found before the one that `make dev` has linked.
-    (root / "fastprod" / "__init__.py").write_text("")
+    while folder != root:
+        (folder / "__init__.py").write_text("")
+        folder = folder.parent
+    # Every module of the engine takes Cython's own code from there.
+    for path in (checkout.ROOT / "fastprod" / "_core").glob("cython_shared.*.so"):
+        shutil.copy(path, root / "fastprod" / "_core")
     shutil.copy(checkout.ROOT / "pyproject.toml", root)
     if stub is not None:
-        (core / f"{MODULE}.pyi").write_text(stub)
+        (root / SOURCE.relative_to(checkout.ROOT)).with_suffix(".pyi").write_text(stub)
     return root
 
 
 def test_the_true_stub_passes(tmp_path: Path) -> None:
-    stub = (checkout.ROOT / "fastprod" / "_core" / f"{MODULE}.pyi").read_text()
+    stub = SOURCE.with_suffix(".pyi").read_text()
     assert check_stubs.check(copy_of(tmp_path, stub)) == []
 
 
 def test_a_name_that_the_module_does_not_have_is_found(tmp_path: Path) -> None:
-    true_stub = (checkout.ROOT / "fastprod" / "_core" / f"{MODULE}.pyi").read_text()
+    true_stub = SOURCE.with_suffix(".pyi").read_text()
     root = copy_of(tmp_path, true_stub + "\ndef invented(x: int) -> int: ...\n")
     assert any("invented" in fault for fault in check_stubs.check(root))
 
 
 def test_a_module_without_a_stub_is_found(tmp_path: Path) -> None:
     (fault,) = check_stubs.check(copy_of(tmp_path, None))
-    assert fault.startswith(f"fastprod._core.{MODULE}: no .pyi, but Python sees")
+    assert fault.startswith(f"{MODULE}: no .pyi, but Python sees")
 
 
 def test_a_module_that_is_not_built_is_found(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def faults(root: Path, *rows: str) -> list[str]:
-    (root / mutants.MUTANTS).write_text("\n".join(rows))
+    path = root / mutants.MUTANTS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(rows))
     return list(mutants.faults(root))
 
 

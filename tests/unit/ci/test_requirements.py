@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from requirements import requirements
+from requirements import BUILD, requirements
 
 PYPROJECT = {
     "build-system": {"requires": ["Cython>=3", "setuptools"]},
@@ -23,3 +23,7 @@ def test_build_run_time_and_chosen_extras_come_once_each() -> None:
 def test_an_unknown_extra_is_an_error() -> None:
     with pytest.raises(KeyError):
         requirements(PYPROJECT, ["none"])
+
+
+def test_what_builds_the_engine_can_be_had_alone() -> None:
+    assert requirements(PYPROJECT, [BUILD]) == ["Cython>=3", "setuptools"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -10,11 +12,46 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fastprod.cli.command import fastprod
+from fastprod.cli.output import progress_bar
 
 PATIENCE_S = 10.0
 
 Run = Callable[..., Result]
 CannedServer = Callable[[bytes], str]
+
+
+class StandingClock:
+    """Stands in for the module `time`; it goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def become_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stderr one, 120 columns wide. Not in a fixture: pytest replaces it after those."""
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    return terminal
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StandingClock:
+    """What the progress bars look at."""
+    clock = StandingClock()
+    monkeypatch.setattr(progress_bar, "time", clock)
+    return clock
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from fastprod.cli.command import CommandLine, fastprod
-from fastprod.cli.failure import RecordsFailed
+from fastprod.cli.output.failure import RecordsFailed
 from fastprod.errors import KafkaError
 from fastprod.version import VERSION
 from unit.cli.conftest import Run
@@ -34,7 +34,8 @@ def test_the_help_of_each_command_tells_its_exit_codes(run: Run, command: str) -
     assert result.exit_code == 0
     told = " ".join(result.stdout.split())
     assert "Exit codes: 0 all went well; 1 records failed" in told
-    assert "2 the command or a setting is wrong, or what it needs is missing here" in told
+    assert "2 the command or a setting is wrong, what it needs is missing here, or" in told
+    assert "its output cannot be written" in told
     assert "3 the cluster or the topic cannot be reached, nothing was sent" in told
     assert "130 Ctrl-C" in told
 

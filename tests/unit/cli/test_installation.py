@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fastprod._core import codecs, crc32c
+from fastprod._core.bytes import crc32c
+from fastprod._core.codec import compressor
 from fastprod.cli import installation
 from fastprod.cli.installation import (
     engine_facts,
     fastprod_facts,
     package_facts,
-    poll_backend,
     python_facts,
 )
 from fastprod.version import VERSION
@@ -26,7 +26,7 @@ def test_fastprod_tells_version_folder_and_compiled_modules() -> None:
     folder = Path(facts["folder"])
     assert (folder / "_core").is_dir()
     count = int(facts["compiled"].split()[0])
-    assert count >= len(list((folder / "_core").glob("*.pyx"))) > 20
+    assert count >= len(list((folder / "_core").rglob("*.pyx"))) > 20
 
 
 class Installed(importlib.metadata.Distribution):
@@ -75,7 +75,7 @@ def test_python_and_machine_are_told() -> None:
 def test_the_engines_ways_are_those_in_use() -> None:
     facts = engine_facts()
     assert facts["CRC-32C"].split()[0] == crc32c.backend()
-    for name, way in codecs.describe().items():
+    for name, way in compressor.describe().items():
         assert facts[f"codec {name}"] == way
 
 
@@ -83,10 +83,10 @@ def test_the_poll_backend_is_the_one_that_the_environment_asks_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FASTPROD_POLL", "poll")
-    assert poll_backend() == "poll"
+    assert engine_facts()["poll"] == "poll"
     assert engine_facts()["FASTPROD_POLL"] == "poll"
     monkeypatch.delenv("FASTPROD_POLL")
-    assert poll_backend() == ("epoll" if platform.system() == "Linux" else "poll")
+    assert engine_facts()["poll"] == ("epoll" if platform.system() == "Linux" else "poll")
 
 
 def test_packages_are_told_with_their_versions_and_missing_ones_as_missing(

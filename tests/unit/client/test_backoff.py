@@ -1,4 +1,4 @@
-"""ExponentialBackoff: contract D.6.1, B.5; Kafka's ExponentialBackoffTest (L 190)."""
+"""ExponentialBackoff: contract P-D.6.1, P-B.5; Kafka's ExponentialBackoffTest (P-L.190)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastprod.client.backoff import ExponentialBackoff
 
 
 def test_delays_double_up_to_the_maximum_within_twenty_percent() -> None:
-    """L 190 testExponentialBackoff: 100 * 2**n, capped at 1000, +-20 %. D.6.1."""
+    """P-L.190 testExponentialBackoff: 100 * 2**n, capped at 1000, +-20 %. P-D.6.1."""
     low = ExponentialBackoff(100, 1000, uniform=lambda a, b: a)
     high = ExponentialBackoff(100, 1000, uniform=lambda a, b: b)
     assert [low.backoff_ms(n) for n in range(6)] == [80, 160, 320, 640, 800, 800]
@@ -16,20 +16,20 @@ def test_delays_double_up_to_the_maximum_within_twenty_percent() -> None:
 
 
 def test_without_jitter_the_delays_are_exact() -> None:
-    """L 190 testExponentialBackoffWithoutJitter."""
+    """P-L.190 testExponentialBackoffWithoutJitter."""
     backoff = ExponentialBackoff(100, 400, jitter=0)
     assert [backoff.backoff_ms(n) for n in range(5)] == [100, 200, 400, 400, 400]
 
 
 def test_the_real_random_factor_stays_within_its_bounds() -> None:
-    """D.6.1: U(0.8, 1.2)."""
+    """P-D.6.1: U(0.8, 1.2)."""
     delays = [ExponentialBackoff(100, 1000).backoff_ms(1) for _ in range(200)]
     assert 160 <= min(delays) < max(delays) <= 240
 
 
 @pytest.mark.parametrize(("base_ms", "max_ms"), [(1000, 1000), (5000, 1000)])
 def test_a_base_not_below_the_maximum_is_constantly_the_maximum(base_ms: int, max_ms: int) -> None:
-    """D.6.1, B.5: constant = max, and no jitter."""
+    """P-D.6.1, P-B.5: constant = max, and no jitter."""
 
     def uniform(low: float, high: float) -> float:
         raise AssertionError("jitter was drawn")

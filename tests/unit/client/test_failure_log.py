@@ -6,12 +6,14 @@ import logging
 
 import pytest
 
-from fastprod.client.events import Event, EventKind
+from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.failure_log import PERIOD_MS, FailureLog
 
 
-def failed(record_count: int, code: int = 10) -> Event:
-    return Event(EventKind.FAILED, -1, code, record_count, 3, 0, "t", None)
+def failed(record_count: int, code: int = 10) -> ControlEvent:
+    return ControlEvent(
+        EventKind.ON_FAILED, topic="t", partition=3, code=code, item_count=record_count
+    )
 
 
 def counts(caplog: pytest.LogCaptureFixture) -> list[int]:

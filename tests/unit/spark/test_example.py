@@ -1,42 +1,56 @@
-"""The README prints the example as it is, without annotations and long docstrings."""
+"""fastprod.spark.example and examples/web_log.py are the same program."""
 
 from __future__ import annotations
 
 import ast
-import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import cast
 
 ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "web_log.py"
+# What makes a program of it that can be run.
+OWN = {"session", "main"}
 
 
-class _Bare(ast.NodeTransformer):
-    """Takes away what a reader can do without."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node.returns = None
-        for argument in node.args.args:
-            argument.annotation = None
-        first = cast("ast.Expr", node.body[0])
-        text = cast("str", cast("ast.Constant", first.value).value)
-        first.value = ast.Constant(text.split("\n")[0])
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        assert node.value is not None
-        return ast.Assign([node.target], node.value)
+def definitions(path: Path) -> dict[str, str | None]:
+    """The text of each constant and function, by its name."""
+    text = path.read_text()
+    found: dict[str, str | None] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = ast.get_source_segment(text, node)
+        elif isinstance(node, ast.AnnAssign):
+            found[ast.unparse(node.target)] = ast.get_source_segment(text, node)
+    return found
 
 
-def program(source: str) -> list[str]:
-    """Functions and constants."""
-    bare = ast.fix_missing_locations(_Bare().visit(ast.parse(source)))
-    kept = (ast.FunctionDef, ast.Assign)
-    return [ast.unparse(each) for each in bare.body if isinstance(each, kept)]
+def test_the_package_has_the_text_of_the_example() -> None:
+    packaged = definitions(ROOT / "fastprod" / "spark" / "example.py")
+    example = definitions(EXAMPLE)
+    assert set(example) - set(packaged) == OWN
+    assert packaged == {name: text for name, text in example.items() if name not in OWN}
+    assert len(packaged) == 8
 
 
-def test_the_readme_prints_the_example() -> None:
-    readme = (ROOT / "README.md").read_text()
-    (printed,) = re.findall(r"^```python spark example\n(.*?)^```$", readme, re.M | re.S)
-    example = program((ROOT / "fastprod" / "spark" / "example.py").read_text())
-    assert len(example) == 8
-    assert program(printed) == example
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLE), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_example_says_how_it_is_called() -> None:
+    told = run("--help")
+    assert told.returncode == 0, told.stderr
+    for word in ("folder", "--bootstrap-servers", "--requests-topic", "--figures-topic"):
+        assert word in told.stdout, word
+
+
+def test_the_example_refuses_a_folder_without_logs(tmp_path: Path) -> None:
+    told = run(str(tmp_path))
+    assert told.returncode == 2
+    assert f"there is no folder {tmp_path / 'logs'}" in told.stderr

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fastprod.errors import ConfigError
-from fastprod.spark.session import SETTINGS, check_settings, default_master, first_line
+from fastprod.spark.session import SETTINGS, check_settings, default_master, first_line, reason
 
 
 def test_a_task_on_this_machine_is_tried_as_often_as_on_a_cluster() -> None:
@@ -28,3 +30,11 @@ def test_what_makes_a_write_slow_or_double_is_refused(name: str, value: str) -> 
 
 def test_the_line_that_tells_is_found_among_those_of_java() -> None:
     assert first_line("An error occurred while calling o1.x.\n: a.B: full\n\tat c") == "a.B: full"
+
+
+def test_the_log_of_a_java_that_did_not_start_is_told_without_its_stack(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("Exception in thread main: no such master\n" + "\tat org.Foo(Bar)\n" * 9)
+    told = reason(RuntimeError("Java ended"), log)
+    assert told == "Java ended: Exception in thread main: no such master"
+    assert reason(RuntimeError("Java ended"), None) == "Java ended"

@@ -17,7 +17,7 @@ from bench.spark.points import (
     all_points,
 )
 from bench.spark.run import LIMITS_FILE
-from spark_series import outcome, series
+from support.spark.series import outcome, series
 
 POINTS = {point.name: point for point in all_points()}
 

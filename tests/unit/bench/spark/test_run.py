@@ -16,7 +16,7 @@ from bench.fresh_process import WrongAnswer
 from bench.spark import run
 from bench.spark.job import SparkJob
 from bench.spark.points import SparkPoint, SparkSeries
-from spark_series import LOUD, ROWS, outcome, series
+from support.spark.series import LOUD, ROWS, outcome, series
 
 
 def ratio(found: Mapping[str, SparkSeries]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from bench.server import Server
 from bench.spark import runner
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.points import SparkPoint, SparkSeries
-from spark_series import LOUD, QUIET, outcome
+from support.spark.series import LOUD, QUIET, outcome
 
 JOB = SparkJob("fastprod", 1000)
 POINT = SparkPoint("kafka.point", "a point", "kafka", {"ours": JOB}, lambda _: {}, rounds=2)

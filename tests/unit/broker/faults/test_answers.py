@@ -1,4 +1,4 @@
-"""Answers that come late, in pieces, cut short or not at all (G2)."""
+"""Answers that come late, in pieces, cut short or not at all (B-G2)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fastprod.broker.faults.answers import AnswerPlan, Dribble, Held, PlannedAnswer
-from fastprod.broker.request import Request, SizedBuffer
-from fault_requests import Outlet, framed
+from fastprod.broker.network.request import Request, SizedBuffer
+from support.broker.fault_requests import Outlet, framed
 
 PARTS = (b"header", b"", b"body")
 WHOLE = framed(b"headerbody")
@@ -78,7 +78,7 @@ def test_a_lost_answer_closes_the_connection() -> None:
 
 
 def test_where_there_is_no_answer_nothing_is_cut() -> None:
-    """D1.4: acks=0."""
+    """B-D1.4: acks=0."""
     outlet = Outlet()
     plan = planned(dribble=Dribble(1, 0), truncate_to_bytes=3)
     answer(outlet, plan, Timer(), parts=None)
@@ -121,7 +121,7 @@ def test_a_truncated_answer_can_come_in_pieces_too() -> None:
 
 
 def test_nothing_is_written_to_a_connection_that_has_ended() -> None:
-    """A3.4: the request is counted all the same."""
+    """B-A3.4: the request is counted all the same."""
     outlet, timer = Outlet(), Timer()
     answer(outlet, planned(dribble=Dribble(4, 5)), timer)
     outlet.connection.is_open = False
@@ -141,7 +141,7 @@ IN_PIECES = [
 
 @pytest.mark.parametrize("plan", IN_PIECES, ids=repr)
 def test_whoever_waits_for_the_end_of_an_answer_is_told_once(plan: Planned) -> None:
-    """B6: a Fetch counts what it has copied until then."""
+    """A Fetch counts what it has copied until then."""
     outlet, timer = Outlet(), Timer()
     request = outlet.request()
     told: list[int] = []

@@ -1,13 +1,13 @@
-"""The order in which planned faults meet requests (G2, F2)."""
+"""The order in which planned faults meet requests (B-G2, B-F2)."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker_world import batch_of, produce_request
 from fastprod.broker.faults.fault_queue import FaultQueue, PlannedFault
 from fastprod.broker.faults.target import RequestTarget, aim
-from fault_requests import target_of
+from support.broker.fault_requests import target_of
+from support.broker.world import batch_of, produce_request
 
 BATCH = batch_of(b"a")
 

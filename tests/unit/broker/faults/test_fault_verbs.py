@@ -1,4 +1,4 @@
-"""What a test can say to make a broker misbehave, and what it is told when it cannot (G2)."""
+"""What a test can say to make a broker misbehave, and what it is told when it cannot (B-G2)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker_world import CLOSED, Asked, BrokerWorld, batch_of, produce_request
 from fastprod.broker.faults.fault_verbs import FaultVerbs
 from fastprod.broker.faults.hooks import Park
-from fastprod.broker.faults.planned_faults import InterceptedRequest
+from fastprod.broker.faults.planned_faults import InterceptedRequest, PlannedFaults
 from fastprod.errors import IllegalStateError
+from support.broker.world import CLOSED, Asked, BrokerWorld, batch_of, produce_request
 
 HOUR_MS = 3_600_000
 Verb = Callable[..., None]
@@ -32,10 +32,11 @@ class VerbWorld(BrokerWorld):
     """A broker without sockets, with topic "t" of two partitions."""
 
     def __init__(self) -> None:
-        self.faults = FaultVerbs()
-        super().__init__(brokers=2, topics={"t": 2}, faults=self.faults)
+        planned = PlannedFaults()
         self.nodes = [Ear(0), Ear(1)]
-        self.faults.attach(self.state.purgatory, self.nodes)
+        self.faults = FaultVerbs(planned, self.nodes)
+        super().__init__(brokers=2, topics={"t": 2}, faults=planned)
+        planned.use_timer(self.state.purgatory)
 
     def post_produce(self, partition: int = 0) -> Asked:
         message = produce_request([("t", partition, batch_of(b"a"))])
@@ -68,7 +69,7 @@ def world() -> Iterator[VerbWorld]:
 
 
 def test_each_verb_does_what_it_says(world: VerbWorld) -> None:
-    """G2: error code, drop, close, appended-but-reply-lost, timed-out-then-appended, delay."""
+    """B-G2: error code, drop, close, appended-but-reply-lost, timed-out-then-appended, delay."""
     faults = world.faults
     steps: list[tuple[Callable[[], None], object, int]] = [
         (lambda: faults.fail("Produce", "NOT_ENOUGH_REPLICAS"), 19, 0),
@@ -88,7 +89,7 @@ def test_each_verb_does_what_it_says(world: VerbWorld) -> None:
 
 
 def test_every_verb_takes_a_count_a_place_and_how_many_pass_first(world: VerbWorld) -> None:
-    """G2: per API and count, topic, partition and node."""
+    """B-G2: per API and count, topic, partition and node."""
     faults = world.faults
     verbs: list[Verb] = [
         lambda **words: faults.fail("Produce", 6, **words),
@@ -135,7 +136,7 @@ def test_what_cannot_be_is_refused_at_once(
 
 
 def test_faults_can_be_planned_before_the_start_but_nobody_reads_then() -> None:
-    faults = FaultVerbs()
+    faults = FaultVerbs(PlannedFaults(), ())
     faults.fail("Produce", 6)
     for verb in (faults.stop_reading, faults.resume_reading):
         with pytest.raises(IllegalStateError, match="not been started"):
@@ -172,7 +173,7 @@ def test_an_interceptor_can_be_taken_back(world: VerbWorld) -> None:
 
 
 def test_an_interceptor_can_hold_a_request_until_the_test_lets_it_go(world: VerbWorld) -> None:
-    """F3, SleepControl: others are not held up."""
+    """B-F3, SleepControl: others are not held up."""
     park = Park()
     end = world.faults.intercept(lambda seen: park)
     asked = world.post_produce()
@@ -184,7 +185,7 @@ def test_an_interceptor_can_hold_a_request_until_the_test_lets_it_go(world: Verb
 
 
 def test_reset_undoes_everything_at_once(world: VerbWorld) -> None:
-    """G2: what was delayed goes on, and what was to be appended is."""
+    """B-G2: what was delayed goes on, and what was to be appended is."""
     faults = world.faults
     faults.time_out_then_append(delay_ms=HOUR_MS)
     faults.delay("all", HOUR_MS, n=None, after=1)

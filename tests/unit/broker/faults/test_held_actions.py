@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fastprod.broker.clock import SystemClock
 from fastprod.broker.faults.held_actions import HeldActions
-from fastprod.broker.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.broker.threads.clock import SystemClock
+from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 HOUR_MS = 3_600_000
 

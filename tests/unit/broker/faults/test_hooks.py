@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from broker_world import CLOSED, NOTHING, BrokerWorld, batch_of, fetch_request, produce_request
 from fastprod.broker.faults.hooks import Action, Close, Drop, Faults, Park
-from fastprod.broker.request import Request, SizedBuffer
+from fastprod.broker.network.request import Request, SizedBuffer
+from support.broker.world import (
+    CLOSED,
+    NOTHING,
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    produce_request,
+)
 
 
 class Scripted(Faults):

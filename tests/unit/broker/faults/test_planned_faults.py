@@ -1,4 +1,4 @@
-"""What meets a request of those that are planned, and what becomes of its answer (G2, D1.1)."""
+"""What meets a request of those that are planned, and what becomes of its answer (B-G2, B-D1.1)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_world import (
-    CLOSED,
-    NOTHING,
-    Asked,
-    BrokerWorld,
-    batch_of,
-    fetch_request,
-    produce_request,
-)
 from fastprod.broker.faults.answers import Dribble, PlannedAnswer
 from fastprod.broker.faults.hooks import Close, Drop, Park
 from fastprod.broker.faults.planned_faults import (
@@ -29,9 +20,18 @@ from fastprod.broker.faults.planned_faults import (
     Truncate,
 )
 from fastprod.broker.faults.target import aim
-from fastprod.broker.messages.delete_topics import DeleteTopicsRequest
-from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
-from fault_requests import Outlet, framed
+from fastprod.protocol.messages.delete_topics import DeleteTopicsRequest
+from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.broker.fault_requests import Outlet, framed
+from support.broker.world import (
+    CLOSED,
+    NOTHING,
+    Asked,
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    produce_request,
+)
 
 HOUR_MS = 3_600_000
 TIMED_OUT = 7
@@ -91,7 +91,7 @@ def test_a_refused_request_is_answered_and_not_done(world: PlannedWorld) -> None
 
 
 def test_one_partition_fails_and_the_others_are_appended(world: PlannedWorld) -> None:
-    """D1.1."""
+    """B-D1.1."""
     world.plan(Refuse(NOT_LEADER, 0), topic="t", partition=1)
     assert world.codes(("t", 0), ("t", 1), ("u", 0)) == [0, NOT_LEADER, 0]
     assert [world.end_offset("t", 0), world.end_offset("t", 1), world.end_offset("u")] == [1, 0, 1]
@@ -99,7 +99,7 @@ def test_one_partition_fails_and_the_others_are_appended(world: PlannedWorld) ->
 
 
 def test_partitions_fail_each_with_its_error_in_one_request(world: PlannedWorld) -> None:
-    """F2: errors of partitions are a queue each."""
+    """B-F2: errors of partitions are a queue each."""
     world.plan(Refuse(NOT_LEADER, 0), topic="t", partition=0)
     world.plan(Instead(Close()), n=1)
     world.plan(Refuse(TIMED_OUT, 0), topic="u")
@@ -117,14 +117,14 @@ def test_one_fault_takes_a_partition_before_the_next_may(world: PlannedWorld) ->
 
 
 def test_a_partition_that_fails_with_acks_0_closes_the_connection(world: PlannedWorld) -> None:
-    """D1.4: the other partition's records are there all the same."""
+    """B-D1.4: the other partition's records are there all the same."""
     world.plan(Refuse(NOT_LEADER, 0), topic="t", partition=1)
     assert world.post_produce(("t", 0), ("t", 1), acks=0).answer == CLOSED
     assert [world.end_offset("t", 0), world.end_offset("t", 1)] == [1, 0]
 
 
 def test_a_partition_that_fails_completes_a_fetch(world: PlannedWorld) -> None:
-    """G4.7: at once, without waiting for records."""
+    """B-G4.7: at once, without waiting for records."""
     world.plan(Refuse(NOT_LEADER, 0), "Fetch", "t", 1)
     message = fetch_request([("t", 0, 0), ("t", 1, 0)], max_wait_ms=HOUR_MS)
     answer = world.ask("Fetch", 12, message)
@@ -147,7 +147,7 @@ def test_a_dropped_request_is_never_answered(world: PlannedWorld) -> None:
 
 
 def test_a_lost_answer_is_one_to_what_was_done(world: PlannedWorld) -> None:
-    """G2, "appended but reply lost"."""
+    """B-G2, "appended but reply lost"."""
     world.plan(Lose())
     assert world.post_produce().answer == CLOSED
     assert world.end_offset() == 1
@@ -160,7 +160,7 @@ def test_a_lost_answer_closes_with_acks_0_too(world: PlannedWorld) -> None:
 
 
 def test_a_request_that_timed_out_is_appended_later(world: PlannedWorld) -> None:
-    """G2, "timed out but appended later"; D1 REQUEST_TIMED_OUT."""
+    """B-G2, "timed out but appended later"; B-D1 REQUEST_TIMED_OUT."""
     world.plan(AppendLate(HOUR_MS))
     asked = world.post_produce()
     (topic,) = asked.answer.responses
@@ -188,7 +188,7 @@ def test_a_late_append_that_the_log_refuses_is_nobodys(world: PlannedWorld) -> N
 def test_what_needs_an_answer_waits_for_a_request_that_has_one(
     world: PlannedWorld, effect: Effect
 ) -> None:
-    """D1.4."""
+    """B-D1.4."""
     at_answers = aim("Produce")._replace(is_at_answers=True)
     world.faults.plan(effect, at_answers, 1, 0)
     assert world.post_produce(acks=0).answer == NOTHING
@@ -213,7 +213,7 @@ def test_a_delayed_answer_comes_by_itself(world: PlannedWorld) -> None:
 
 @pytest.mark.parametrize("place", [None, "t"])
 def test_a_refusal_can_be_delayed(world: PlannedWorld, place: str | None) -> None:
-    """G2, fail(delay_ms)."""
+    """B-G2, fail(delay_ms)."""
     world.plan(Refuse(NOT_LEADER, HOUR_MS), topic=place)
     asked = world.post_produce(("t", 0), ("u", 0))
     assert is_waiting(asked)
@@ -242,7 +242,7 @@ def test_forgotten_faults_meet_nobody(world: PlannedWorld) -> None:
 def test_a_request_that_was_parked_before_the_reset_is_answered_as_usual(
     world: PlannedWorld, effect: Effect
 ) -> None:
-    """B5: else its fault would be the next test's."""
+    """Else its fault would be the next test's."""
     world.plan(effect, "Fetch")
     asked = world.post("Fetch", 9, fetch_request([("t", 0, 0)], max_wait_ms=HOUR_MS))
     assert is_waiting(asked)
@@ -253,7 +253,6 @@ def test_a_request_that_was_parked_before_the_reset_is_answered_as_usual(
 
 
 def test_an_answer_in_pieces_goes_on_at_once_after_the_reset(world: PlannedWorld) -> None:
-    """B5"""
     outlet, parts = Outlet(), (b"header", b"body")
     request = outlet.request()
     world.plan(Dribble(1, HOUR_MS))
@@ -268,7 +267,7 @@ def test_an_answer_in_pieces_goes_on_at_once_after_the_reset(world: PlannedWorld
 
 
 def test_an_interceptor_sees_the_decoded_request_first(world: PlannedWorld) -> None:
-    """F3: with what was planned still to come."""
+    """B-F3: with what was planned still to come."""
     seen: list[InterceptedRequest] = []
     world.faults.add_interceptor(lambda each: seen.append(each))
     world.plan(Refuse(NOT_LEADER, 0))
@@ -321,7 +320,7 @@ def test_what_an_interceptor_cannot_say_is_an_error_of_the_server(
 
 
 def test_a_topic_that_is_refused_is_not_made(world: PlannedWorld) -> None:
-    """D1.1: the others of the request are."""
+    """B-D1.1: the others of the request are."""
     world.plan(Refuse(NOT_LEADER, 0), "Metadata", topic="x")
     message = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("x", "y")])
     found = world.ask("Metadata", 9, message).topics

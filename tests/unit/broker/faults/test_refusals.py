@@ -1,4 +1,4 @@
-"""Errors for some partitions of an answer, and for all (D1.1)."""
+"""Errors for some partitions of an answer, and for all (B-D1.1)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Any
 
 import pytest
 
-from broker_world import batch_of, fetch_request, produce_request
-from fastprod.broker.api_table import APIS, ApiTable
+from fastprod.broker.api_table import APIS, SERVICES, ApiTable
 from fastprod.broker.faults.refusals import REASON, refuse_everywhere, refuse_places, withhold
-from fastprod.broker.faults.target import FETCH, LIST_OFFSETS, METADATA, PRODUCE
-from fastprod.broker.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from fastprod.broker.messages.list_offsets import (
+from fastprod.broker.network.request import SizedBuffer
+from fastprod.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from fastprod.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from fastprod.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from fastprod.broker.messages.metadata import (
+from fastprod.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from fastprod.broker.messages.produce import (
+from fastprod.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from fastprod.broker.request import SizedBuffer
-from fault_requests import Outlet
+from support.broker.fault_requests import Outlet
+from support.broker.world import batch_of, fetch_request, produce_request
 
 NOT_LEADER = 6
 
 
 def versions_of(api_key: int) -> list[int]:
-    served = APIS[api_key].served
+    served = SERVICES[api_key].served
     return list(range(served.first, served.last + 1))
 
 
@@ -75,7 +75,7 @@ def test_one_partition_of_a_produce_answer_fails(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
 def test_one_partition_of_a_fetch_answer_fails(version: int) -> None:
-    """B1.2: without records, not with null; the others keep theirs."""
+    """B-B1.2: without records, not with null; the others keep theirs."""
     answer = FetchResponse(
         responses=[
             FetchableTopicResponse(
@@ -128,9 +128,9 @@ def test_one_topic_of_a_metadata_answer_fails(version: int) -> None:
         error_code=0,
         partition_index=0,
         leader_id=0,
-        replica_nodes=[0],
-        isr_nodes=[0],
-        offline_replicas=[],
+        replica_nodes=(0,),
+        isr_nodes=(0,),
+        offline_replicas=(),
     )
     topics = [
         MetadataResponseTopic(error_code=0, name=name, topic_id=bytes(16), partitions=[partition])
@@ -165,7 +165,7 @@ def test_what_will_be_refused_is_not_appended() -> None:
 
 
 def test_a_fetch_that_will_fail_does_not_wait() -> None:
-    """G4.7: errors complete parked fetches."""
+    """B-G4.7: errors complete parked fetches."""
     message = fetch_request([("t", 0, 0)], max_wait_ms=60_000)
     withhold(FETCH, message, {("t", 0): 6})
     assert message.max_wait_ms == 0

@@ -1,4 +1,4 @@
-"""Which requests a fault is aimed at, and what is said of an aim that cannot be (G2)."""
+"""Which requests a fault is aimed at, and what is said of an aim that cannot be (B-G2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from broker_world import batch_of, fetch_request, produce_request
 from fastprod.broker.api_table import APIS
 from fastprod.broker.faults.target import (
     Place,
@@ -16,20 +15,25 @@ from fastprod.broker.faults.target import (
     check_ms,
     error_code_of,
 )
-from fastprod.broker.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from fastprod.broker.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from fastprod.broker.messages.describe_configs import (
+from fastprod.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from fastprod.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from fastprod.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from fastprod.broker.messages.init_producer_id import InitProducerIdRequest
-from fastprod.broker.messages.list_offsets import (
+from fastprod.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from fastprod.protocol.messages.init_producer_id import InitProducerIdRequest
+from fastprod.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from fastprod.broker.messages.metadata import MetadataRequest, MetadataRequestTopic
-from fault_requests import target_of
+from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.broker.fault_requests import target_of
+from support.broker.world import batch_of, fetch_request, produce_request
 
 BATCH = batch_of(b"a")
 
@@ -78,6 +82,16 @@ MESSAGES: list[tuple[str, Any, list[Place]]] = [
         ),
         [("t", None)],
     ),
+    (
+        "IncrementalAlterConfigs",
+        IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(resource_type=2, resource_name="t"),
+                AlterConfigsResource(resource_type=4, resource_name="0"),
+            ]
+        ),
+        [("t", None)],
+    ),
     ("InitProducerId", InitProducerIdRequest(transactional_id=None), []),
 ]
 
@@ -88,7 +102,7 @@ def test_a_request_names_these_places(api: str, message: Any, places: list[Place
 
 
 def test_an_aim_hits_its_api_topic_partition_and_node_alone() -> None:
-    """G2: per topic and partition."""
+    """B-G2: per topic and partition."""
     target = target_of("Produce", MESSAGES[0][1], node_id=1)
     assert aim("Produce").hit(target) == []
     assert aim(0).hit(target) == []
@@ -103,7 +117,7 @@ def test_an_aim_hits_its_api_topic_partition_and_node_alone() -> None:
 
 
 def test_an_aim_at_answers_spares_what_has_none() -> None:
-    """D1.4: a Produce request with acks=0."""
+    """B-D1.4: a Produce request with acks=0."""
     at_answers = aim("Produce")._replace(is_at_answers=True)
     assert at_answers.hit(target_of("Produce", produce_request([("t", 0, BATCH)], acks=0))) is None
     assert at_answers.hit(target_of("Produce", produce_request([("t", 0, BATCH)], acks=1))) == []

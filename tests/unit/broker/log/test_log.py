@@ -1,4 +1,4 @@
-"""One partition's log, in memory and in files: the same tests for both (broker C4 to C6, D3)."""
+"""One partition's log, in memory and in files: the same tests for both (B-C4 to B-C6, B-D3)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from typing_extensions import Buffer
 
-from fastprod._core.record_reader import read_batches
-from fastprod.broker.clock import FakeClock
+from fastprod._core.records.record_reader import read_batches
 from fastprod.broker.log.log import AppendInfo, InvalidBatch, Log, LogError, OffsetOutOfRange
 from fastprod.broker.log.log_config import LogConfig
-from log_batches import CODECS, TIME, batch, contents, encoded, open_log, sequenced
-from oracle import record_batch as oracle
+from fastprod.broker.threads.clock import FakeClock
+from support.broker.log_batches import CODECS, TIME, batch, contents, encoded, open_log, sequenced
+from support.oracle import record_batch as oracle
 
 MIB = 1 << 20
 
@@ -60,7 +60,7 @@ def code_of(call: Callable[[], object]) -> int:
 
 
 def test_batches_get_offsets_in_a_row_and_come_back_as_they_were(make: LogMaker) -> None:
-    """C4.2, C2.1."""
+    """B-C4.2, B-C2.1."""
     log = make()
     sent = [batch(count, value=b"%d" % count) for count in (3, 1, 2)]
     infos = [log.append(data, 4) for data in sent]
@@ -75,7 +75,7 @@ def test_batches_get_offsets_in_a_row_and_come_back_as_they_were(make: LogMaker)
 
 
 def test_what_is_refused_changes_nothing(make: LogMaker) -> None:
-    """C4.1."""
+    """B-C4.1."""
     log = make(max_message_bytes=1000)
     log.append(batch(), 0)
     with pytest.raises(InvalidBatch) as caught:
@@ -86,14 +86,14 @@ def test_what_is_refused_changes_nothing(make: LogMaker) -> None:
 
 
 def test_a_batch_that_no_segment_holds_is_refused(make: LogMaker) -> None:
-    """D1 RECORD_LIST_TOO_LARGE, C4.3."""
+    """B-D1 RECORD_LIST_TOO_LARGE, B-C4.3."""
     log = make(segment_bytes=200)
     assert code_of(lambda: log.append(batch(20), 0)) == 18
     assert log.log_end_offset == 0
 
 
 def test_an_offset_inside_a_batch_gives_the_whole_batch(make: LogMaker) -> None:
-    """C5.1."""
+    """B-C5.1."""
     log = make()
     for _ in range(40):
         log.append(batch(5), 0)
@@ -102,7 +102,7 @@ def test_an_offset_inside_a_batch_gives_the_whole_batch(make: LogMaker) -> None:
 
 
 def test_only_offsets_of_the_log_are_read(make: LogMaker) -> None:
-    """C5.2."""
+    """B-C5.2."""
     log = make()
     assert log.read(0, MIB, True) == []
     log.append(batch(2), 0)
@@ -113,7 +113,7 @@ def test_only_offsets_of_the_log_are_read(make: LogMaker) -> None:
 
 
 def test_a_bound_hides_what_is_not_wholly_below(make: LogMaker) -> None:
-    """C5.3."""
+    """B-C5.3."""
     log = make()
     for _ in range(3):
         log.append(batch(2), 0)
@@ -127,7 +127,7 @@ def test_a_bound_hides_what_is_not_wholly_below(make: LogMaker) -> None:
 def test_a_limit_cuts_between_batches_and_the_first_may_be_larger(
     make: LogMaker, size: int
 ) -> None:
-    """C5.4."""
+    """B-C5.4."""
     log = make()
     data = batch(value=b"x" * size)
     for _ in range(6):
@@ -153,7 +153,7 @@ def test_what_was_read_does_not_change_by_later_appends(make: LogMaker) -> None:
 
 
 def test_many_tiny_batches_are_few_parts(make: LogMaker) -> None:
-    """C5.5."""
+    """B-C5.5."""
     log = make()
     for _ in range(5000):
         log.append(batch(), 0)
@@ -163,7 +163,7 @@ def test_many_tiny_batches_are_few_parts(make: LogMaker) -> None:
 
 
 def test_the_log_stamps_its_own_time_if_it_is_told_so(make: LogMaker) -> None:
-    """C2.2."""
+    """B-C2.2."""
     log = make(log_append_time=True)
     make.clock.advance(55)
     assert log.append(batch(2, timestamp=7), 0).log_append_time_ms == TIME + 55
@@ -174,7 +174,7 @@ def test_the_log_stamps_its_own_time_if_it_is_told_so(make: LogMaker) -> None:
 
 
 def test_a_repeated_batch_is_answered_as_before_and_not_appended(make: LogMaker) -> None:
-    """C6.2: five batches are known again, a sixth is out of order."""
+    """B-C6.2: five batches are known again, a sixth is out of order."""
     log = make()
     for i in range(6):
         log.append(sequenced(8, 2 * i, 2), 0)
@@ -188,7 +188,7 @@ def test_a_repeated_batch_is_answered_as_before_and_not_appended(make: LogMaker)
 
 
 def test_a_repeated_batch_may_roll_a_segment_and_harms_nothing(make: LogMaker) -> None:
-    """C6.4: the size is looked at first."""
+    """B-C6.4: the size is looked at first."""
     size = len(sequenced(8, 0))
     log = make(segment_bytes=2 * size)
     for sequence in (0, 1):
@@ -203,7 +203,7 @@ def test_a_repeated_batch_may_roll_a_segment_and_harms_nothing(make: LogMaker) -
 
 
 def test_the_window_of_known_batches_can_be_set(make: LogMaker) -> None:
-    """C6.5."""
+    """B-C6.5."""
     log = make(producer_batches=1)
     log.append(sequenced(8, 0), 0)
     log.append(sequenced(8, 1), 0)
@@ -212,7 +212,7 @@ def test_the_window_of_known_batches_can_be_set(make: LogMaker) -> None:
 
 
 def test_a_segment_is_rolled_before_it_grows_too_large(make: LogMaker) -> None:
-    """C4.3, C4.4."""
+    """B-C4.3, B-C4.4."""
     data = batch(3)
     log = make(segment_bytes=3 * len(data))
     for _ in range(7):
@@ -222,7 +222,7 @@ def test_a_segment_is_rolled_before_it_grows_too_large(make: LogMaker) -> None:
 
 
 def test_a_read_goes_on_in_the_next_segments_and_leaves_no_batch_out(make: LogMaker) -> None:
-    """C5.4: a fetch that waits for many bytes must not end where a segment does."""
+    """B-C5.4: a fetch that waits for many bytes must not end where a segment does."""
     small, large = batch(2), batch(2, value=b"x" * 100)
     log = make(segment_bytes=len(small) + len(large))
     for _ in range(3):
@@ -239,7 +239,7 @@ def test_a_read_goes_on_in_the_next_segments_and_leaves_no_batch_out(make: LogMa
 
 
 def test_a_segment_is_rolled_by_the_age_of_its_first_batch(make: LogMaker) -> None:
-    """C4.4: by the timestamps; without them by the clock."""
+    """B-C4.4: by the timestamps; without them by the clock."""
     log = make(segment_ms=1000)
     for timestamp in (TIME, TIME + 1000, TIME + 1001, TIME + 500):
         log.append(batch(timestamp=timestamp), 0)
@@ -269,7 +269,7 @@ def filled(make: LogMaker, count: int = 10, **settings: Any) -> Log:
 
 
 def test_old_segments_are_dropped_as_a_whole(make: LogMaker) -> None:
-    """C4.5: by time."""
+    """B-C4.5: by time."""
     log = filled(make, retention_ms=4000)
     assert log.run_retention_now() == 5
     assert (log.log_start_offset, log.log_end_offset) == (10, 20)
@@ -283,7 +283,7 @@ def test_old_segments_are_dropped_as_a_whole(make: LogMaker) -> None:
 
 
 def test_segments_above_the_size_are_dropped(make: LogMaker) -> None:
-    """C4.5: by size, and never below what is to be kept."""
+    """B-C4.5: by size, and never below what is to be kept."""
     size = len(batch(2))
     log = filled(make, retention_ms=-1, retention_bytes=3 * size + 1)
     assert log.run_retention_now() == 6
@@ -298,7 +298,7 @@ def test_nothing_is_dropped_when_everything_is_to_be_kept(make: LogMaker) -> Non
 
 
 def test_records_are_deleted_up_to_an_offset(make: LogMaker) -> None:
-    """C4.5: the log's start moves at once, segments go when they lie below it."""
+    """B-C4.5: the log's start moves at once, segments go when they lie below it."""
     log = filled(make, retention_ms=-1)
     assert log.delete_records(7) == 7
     assert log.log_start_offset == 7
@@ -366,7 +366,9 @@ def lose_the_tail(log: Log) -> None:
 def test_a_read_gives_the_offset_that_was_asked_for_or_says_that_it_is_gone(
     make: LogMaker, happens: Callable[[Log], None]
 ) -> None:
-    """C5.2: whatever another thread does before any line of it; nothing where the end was lost."""
+    """B-C5.2: whatever another thread does before any line of it; nothing where the end was
+    lost.
+    """
     for line in itertools.count(1):
         log = filled(make, 5, retention_ms=-1)
         meanwhile = Meanwhile(line, lambda log=log: happens(log))  # type: ignore[misc]
@@ -381,7 +383,7 @@ def test_a_read_gives_the_offset_that_was_asked_for_or_says_that_it_is_gone(
 
 
 def test_an_offset_by_timestamp_is_one_of_before_or_after(make: LogMaker) -> None:
-    """D3."""
+    """B-D3."""
     for line in itertools.count(1):
         log = filled(make, 5, retention_ms=-1)
         before = log.offset_for_timestamp(TIME)
@@ -397,7 +399,9 @@ def test_an_offset_by_timestamp_is_one_of_before_or_after(make: LogMaker) -> Non
 def test_an_offset_by_timestamp_is_found_while_the_end_of_an_index_is_replaced(
     tmp_path: Path,
 ) -> None:
-    """D3, C3.3: after a clean end the first entry of the time index comes where the end's was."""
+    """B-D3, B-C3.3: after a clean end the first entry of the time index comes where the end's
+    was.
+    """
 
     def batch_at(i: int) -> bytearray:
         return batch(timestamp=TIME + 10 * i)
@@ -422,7 +426,7 @@ def test_an_offset_by_timestamp_is_found_while_the_end_of_an_index_is_replaced(
 
 
 def test_silent_producers_are_forgotten(make: LogMaker) -> None:
-    """C6.6."""
+    """B-C6.6."""
     log = make(producer_id_expiration_ms=1000)
     log.append(sequenced(8, 0), 0)
     make.clock.advance(999)
@@ -439,7 +443,7 @@ def test_silent_producers_are_forgotten(make: LogMaker) -> None:
 def test_a_timestamp_leads_to_the_first_record_that_is_not_older(
     make: LogMaker, codec: str
 ) -> None:
-    """D3, testFindOffsetByTimestamp: inside batches, across segments, out of order."""
+    """B-D3, testFindOffsetByTimestamp: inside batches, across segments, out of order."""
     log = make(segment_bytes=700, index_interval_bytes=0)
     stamps = [0, 3, 1, 8, 2, 9, 9, 4, 20, 15, 30, 30]
     for i in range(0, 12, 2):
@@ -462,7 +466,7 @@ def test_an_empty_log_has_no_timestamps(make: LogMaker) -> None:
 
 
 def test_keys_are_asked_for_in_a_compacted_log(make: LogMaker) -> None:
-    """C4.6."""
+    """B-C4.6."""
     log = make(compact=True)
     with pytest.raises(InvalidBatch) as caught:
         log.append(batch(key=None), 0)
@@ -537,7 +541,7 @@ def test_a_closed_log_takes_nothing_more(make: LogMaker) -> None:
 
 
 def test_a_deleted_log_is_gone(make: LogMaker) -> None:
-    """C1.1; a topic of the same name starts without producers (C6.6)."""
+    """B-C1.1; a topic of the same name starts without producers (B-C6.6)."""
     log = make()
     log.append(sequenced(8, 0), 0)
     parts = log.read(0, MIB, True)
@@ -553,7 +557,7 @@ def test_a_deleted_log_is_gone(make: LogMaker) -> None:
 
 
 def test_a_read_never_finds_another_log_of_the_name(tmp_path: Path) -> None:
-    """D4.3: its topic is deleted, and made again, before any line of the read."""
+    """B-D4.3: its topic is deleted, and made again, before any line of the read."""
 
     def make_again(make: LogMaker, log: Log) -> None:
         log.delete()

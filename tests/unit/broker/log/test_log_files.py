@@ -1,4 +1,4 @@
-"""What a log in files does with descriptors and fsync (broker C1.3, C8.1)."""
+"""What a log in files does with descriptors and fsync (contract B-C1.3, B-C8.1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from fastprod.broker.clock import FakeClock
-from fastprod.broker.log.file_handle import FileHandle
-from fastprod.broker.log.file_segment import FileSegment, file_name
-from fastprod.broker.log.kept_file import KeptFile
 from fastprod.broker.log.log import Log, LogError
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.log.partition_folder import PartitionFolder
-from log_batches import TIME, batch, contents, open_log, sequenced
+from fastprod.broker.log.segments.file_handle import FileHandle
+from fastprod.broker.log.segments.file_segment import FileSegment, file_name
+from fastprod.broker.log.segments.kept_file import KeptFile
+from fastprod.broker.threads.clock import FakeClock
+from support.broker.log_batches import TIME, batch, contents, open_log, sequenced
 
 SPARE = 40
 WAIT_S = 20.0
@@ -39,7 +39,7 @@ def few_descriptors() -> Iterator[None]:
 
 @pytest.mark.usefixtures("few_descriptors")
 def test_there_may_be_more_segments_than_descriptors(tmp_path: Path) -> None:
-    """B3: while it runs, after a clean end and after a crash."""
+    """While it runs, after a clean end and after a crash."""
     config = LogConfig(segment_bytes=len(batch()))
 
     def opened() -> list[Log]:
@@ -103,7 +103,7 @@ def test_work_that_cannot_open_a_file_can_be_done_again(
     sync: Any,
     code: int,
 ) -> None:
-    """B3: the answer is KAFKA_STORAGE_ERROR, which is retriable, whichever file it was."""
+    """The answer is KAFKA_STORAGE_ERROR, which is retriable, whichever file it was."""
     real = os.open
     for count in itertools.count():
         directory = tmp_path / str(count)
@@ -146,7 +146,7 @@ def test_work_that_cannot_open_a_file_can_be_done_again(
 def test_a_flush_that_meets_a_deleted_segment_has_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B3: it takes no lock for the most part, and retention goes on meanwhile."""
+    """It takes no lock for the most part, and retention goes on meanwhile."""
     log = open_log(tmp_path, segment_bytes=len(batch()))
     for _ in range(3):
         log.append(batch(), 0)
@@ -182,7 +182,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_the_names_of_a_record_that_must_last_are_synced(
     tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C8.1, sync="batch": a file without a name is lost without power; so is its folder."""
+    """B-C8.1, sync="batch": a file without a name is lost without power; so is its folder."""
     lasting: set[Path] = set()
     log = open_log(tmp_path, sync="batch", segment_bytes=len(batch()))
     noting = os.fsync
@@ -204,7 +204,7 @@ def test_the_names_of_a_record_that_must_last_are_synced(
 def test_the_recovery_point_passes_synced_files_only(
     tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch, sync: Any
 ) -> None:
-    """C8.3: what is below it is taken as it is, indexes too."""
+    """B-C8.3: what is below it is taken as it is, indexes too."""
     log = open_log(tmp_path, sync=sync, segment_bytes=len(batch()), index_interval_bytes=0)
     passed: list[int] = []
     real = PartitionFolder.write_offsets
@@ -230,7 +230,7 @@ def test_the_recovery_point_passes_synced_files_only(
 def test_a_crash_reads_no_segment_that_was_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[Path]
 ) -> None:
-    """C8.1, C8.3, sync="never": rolled segments are synced, but not while an append waits."""
+    """B-C8.1, B-C8.3, sync="never": rolled segments are synced, but not while an append waits."""
     clock = FakeClock(TIME)
     log = open_log(tmp_path, clock, segment_bytes=len(batch()))
     threads: set[int] = set()

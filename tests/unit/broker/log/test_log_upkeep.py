@@ -1,20 +1,21 @@
-"""Retention and fsync by the clock, and no turn of it for nothing (broker C4.5, C8.1)."""
+"""Retention and fsync by the clock, and no turn of it for nothing (contract B-C4.5, B-C8.1)."""
 
 from __future__ import annotations
 
 import errno
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fastprod.broker.clock import FakeClock
-from fastprod.broker.log.file_handle import FileHandle
-from fastprod.broker.log.file_segment import FileSegment
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_upkeep import LogUpkeep
-from log_batches import TIME, batch, open_log
+from fastprod.broker.log.segments.file_handle import FileHandle
+from fastprod.broker.log.segments.file_segment import FileSegment
+from fastprod.broker.threads.clock import FakeClock
+from support.broker.log_batches import TIME, batch, open_log
 
 CHECK_MS = 300_000
 SYNC_MS = 1000
@@ -58,7 +59,7 @@ def world() -> Iterator[UpkeepWorld]:
 
 
 def test_a_log_that_stands_still_costs_no_thread(world: UpkeepWorld) -> None:
-    """G3: zero wake-ups."""
+    """B-G3: zero wake-ups."""
     log = world.log()
     assert not world.upkeep.has_thread
     log.append(batch(), 0)
@@ -66,7 +67,7 @@ def test_a_log_that_stands_still_costs_no_thread(world: UpkeepWorld) -> None:
 
 
 def test_old_records_go_when_they_are_too_old_without_another_append(world: UpkeepWorld) -> None:
-    """C4.5: the check after the append finds nothing; the next comes when the segment is due."""
+    """B-C4.5: the check after the append finds nothing; the next comes when the segment is due."""
     log = world.log(retention_ms=10 * CHECK_MS)
     log.append(batch(2, timestamp=TIME), 0)
     world.await_sleep(CHECK_MS)
@@ -78,8 +79,25 @@ def test_old_records_go_when_they_are_too_old_without_another_append(world: Upke
     assert (log.log_start_offset, log.size_bytes) == (2, 0)
 
 
+def test_a_log_that_is_deleted_is_not_kept(tmp_path: Path) -> None:
+    """B-D4.3: with what it knows of its producers."""
+    world = UpkeepWorld(SYNC_MS)
+    log = world.log(tmp_path, segment_bytes=len(batch()))
+    for _ in range(2):
+        log.append(batch(), 0)
+    world.await_sleep(100)
+    known = weakref.ref(log)
+    log.delete()
+    del log
+    world.opened.clear()
+    assert known() is None
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(None)
+    world.close()
+
+
 def test_records_above_the_size_go_after_the_append(world: UpkeepWorld) -> None:
-    """C4.5"""
+    """B-C4.5"""
     data = batch(2)
     log = world.log(segment_bytes=len(data), retention_bytes=2 * len(data), retention_ms=-1)
     for turn in (1, 2):
@@ -93,7 +111,7 @@ def test_records_above_the_size_go_after_the_append(world: UpkeepWorld) -> None:
 
 
 def test_a_log_that_was_there_before_is_looked_at_too(tmp_path: Path) -> None:
-    """C4.5: nobody has to append after a restart."""
+    """B-C4.5: nobody has to append after a restart."""
     first = open_log(tmp_path, FakeClock(TIME))
     first.append(batch(3), 0)
     first.close()
@@ -109,7 +127,7 @@ def test_a_log_that_was_there_before_is_looked_at_too(tmp_path: Path) -> None:
 def test_what_was_appended_last_is_synced_without_another_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C8.1: sync="interval" promises it after the interval, not after the next append."""
+    """B-C8.1: sync="interval" promises it after the interval, not after the next append."""
     world = UpkeepWorld(SYNC_MS)
     log = world.log(tmp_path, retention_ms=-1)
     synced: list[int] = []
@@ -137,7 +155,7 @@ def test_what_was_appended_last_is_synced_without_another_append(
 def test_what_could_not_be_synced_is_tried_again_without_another_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B3, C8.1: there were no descriptors for a while."""
+    """B-C8.1: there were no descriptors for a while."""
     world = UpkeepWorld(SYNC_MS)
     log = world.log(tmp_path, retention_ms=-1)
     calls: list[str] = []

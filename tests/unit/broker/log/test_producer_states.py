@@ -1,10 +1,10 @@
-"""Idempotent producers of a partition: the table of broker C6.2, and snapshots (C6.7)."""
+"""Idempotent producers of a partition: the table of broker B-C6.2, and snapshots (B-C6.7)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fastprod._core.log_validator import BatchInfo, validate
+from fastprod._core.log.batch_validator import BatchInfo, validate
 from fastprod.broker.log.log_error import LogError
 from fastprod.broker.log.producer_snapshot import (
     SnapshotError,
@@ -12,7 +12,7 @@ from fastprod.broker.log.producer_snapshot import (
     encode_snapshot,
 )
 from fastprod.broker.log.producer_states import ProducedBatch, ProducerStates
-from log_batches import TIME, sequenced
+from support.broker.log_batches import TIME, sequenced
 
 LAST = 2**31 - 1
 EPOCH_47, ORDER_45 = 47, 45
@@ -39,17 +39,17 @@ def code_of(made: ProducerStates, each: BatchInfo) -> int:
 
 @pytest.mark.parametrize("sequence", [0, 5, LAST])
 def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
-    """C6.2: no state."""
+    """B-C6.2: no state."""
     assert states().check(info(sequence), 0) is None
 
 
 def test_an_older_epoch_is_fenced() -> None:
-    """C6.2: INVALID_PRODUCER_EPOCH."""
+    """B-C6.2: INVALID_PRODUCER_EPOCH."""
     assert code_of(states(info(0, epoch=3)), info(0, epoch=2)) == EPOCH_47
 
 
 def test_a_newer_epoch_begins_with_zero_and_forgets_the_batches() -> None:
-    """C6.2, C6.1."""
+    """B-C6.2, B-C6.1."""
     made = states(info(0), info(1))
     assert code_of(made, info(2, epoch=1)) == ORDER_45
     assert made.check(info(0, epoch=1), 0) is None
@@ -61,7 +61,9 @@ def test_a_newer_epoch_begins_with_zero_and_forgets_the_batches() -> None:
 
 
 def test_the_last_five_batches_are_known_again() -> None:
-    """C6.1, C6.2, C6.5; C6.3: an older one is out of order, never DUPLICATE_SEQUENCE_NUMBER."""
+    """B-C6.1, B-C6.2, B-C6.5; B-C6.3: an older one is out of order, never
+    DUPLICATE_SEQUENCE_NUMBER.
+    """
     made = states(*[info(2 * i, 2) for i in range(6)])
     for i in range(1, 6):
         assert made.check(info(2 * i, 2), 0) == ProducedBatch(
@@ -77,7 +79,7 @@ def test_the_last_five_batches_are_known_again() -> None:
     ("first", "count", "following"), [(LAST, 1, 0), (LAST - 1, 4, 2), (LAST - 3, 4, 0)]
 )
 def test_after_the_largest_sequence_comes_zero(first: int, count: int, following: int) -> None:
-    """C6.2, pitfall 13, ProducerStateManagerTest: wrap-around before, inside and after a batch."""
+    """B-C6.2, B-G4.13, ProducerStateManagerTest: wrap-around before, inside and after a batch."""
     made = states(info(first, count))
     assert made.check(info(following), 0) is None
     assert code_of(made, info(following + 1)) == ORDER_45
@@ -85,7 +87,7 @@ def test_after_the_largest_sequence_comes_zero(first: int, count: int, following
 
 
 def test_silence_is_forgotten() -> None:
-    """C6.6."""
+    """B-C6.6."""
     made = states(info(0))
     made.add(info(0, producer_id=10), 1, TIME, 500)
     assert made.check(info(7), 1000) is None
@@ -104,7 +106,7 @@ def test_a_batch_after_long_silence_begins_anew() -> None:
 
 
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
-    """C6.7; the second batch wraps."""
+    """B-C6.7; the second batch wraps."""
     made = states(info(LAST - 2, 2), info(LAST, 3), info(4, 2, producer_id=10, epoch=7))
     data = encode_snapshot(made)
     again = ProducerStates(5, 1000)

@@ -1,0 +1,46 @@
+"""What a caller's objects hold: bytes at once, anything else with a contiguous buffer by its view;
+whole numbers."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
+
+cdef enum:
+    LARGEST_PARTITION = 0x7FFFFFFF
+
+cdef extern from *:
+    const int64_t LATEST_MS "INT64_MAX"
+
+cdef struct View:
+    # For the duration of one call.  OWNER the caller's stack.  FREED BY view_release.
+    void* buf               # NULL: None
+    Py_ssize_t len          # -1: None
+    bint is_held            # `buffer` must be released
+    Py_buffer buffer
+
+# A partition or timestamp: an int of 0..limit, else TypeError or ValueError that name it.
+cdef int64_t whole_number(str name, object value, int64_t limit) except -1
+
+# A contiguous buffer of `data`, to be released; TypeError or BufferError: it has none of bytes.
+cdef int take_buffer(object data, Py_buffer* buffer) except -1
+# What `data` is, for the error of who could not take it.
+cdef str kind_of(object data)
+cdef int view_of_buffer(object data, View* view, const char* what) except -1
+cdef void view_drop(View* view) noexcept
+
+
+cdef inline int view_take(object data, View* view, const char* what) except -1:
+    """Look at `data`; `what` is its name in the error."""
+    view.is_held = False
+    if PyBytes_CheckExact(data):
+        view.buf = PyBytes_AS_STRING(data)
+        view.len = PyBytes_GET_SIZE(data)
+        return 0
+    view.buf = NULL
+    view.len = -1
+    if data is None:
+        return 0
+    return view_of_buffer(data, view, what)
+
+
+cdef inline void view_release(View* view) noexcept:
+    if view.is_held:
+        view_drop(view)

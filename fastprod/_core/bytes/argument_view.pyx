@@ -1,0 +1,56 @@
+"""Takes and gives back views of a caller's buffers, and reads whole numbers within their range."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.long cimport PyLong_CheckExact
+from libc.stdint cimport int64_t
+
+from fastprod.records import in_range
+
+cdef extern from "Python.h":
+    int64_t PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+
+cdef int64_t whole_number(str name, object value, int64_t limit) except -1:
+    cdef int overflow = 0
+    cdef int64_t number
+    if PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= number <= limit:
+            return number
+    return in_range(name, value, limit)
+
+
+cdef bint _holds_objects(object data) except -1:
+    """As numpy's arrays may: their buffer has addresses."""
+    dtype = getattr(data, "dtype", None)
+    return dtype is not None and bool(getattr(dtype, "hasobject", False))
+
+
+cdef int take_buffer(object data, Py_buffer* buffer) except -1:
+    if isinstance(data, str) or _holds_objects(data):   # numpy's text has a buffer too, of UTF-32
+        raise BufferError("neither text nor objects are bytes")
+    PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
+    return 0
+
+
+cdef str kind_of(object data):
+    cdef str name = type(data).__name__
+    return f"{name} of Python objects" if _holds_objects(data) else name
+
+
+cdef int view_of_buffer(object data, View* view, const char* what) except -1:
+    try:
+        take_buffer(data, &view.buffer)
+    except (TypeError, BufferError):
+        raise TypeError(
+            f"a record's {what.decode()} must be bytes, a contiguous buffer or None, not "
+            f"{kind_of(data)}: encode it, or configure a serializer such as "
+            f"StringSerializer") from None
+    view.is_held = True
+    view.buf = view.buffer.buf
+    view.len = view.buffer.len
+    return 0
+
+
+cdef void view_drop(View* view) noexcept:
+    view.is_held = False
+    PyBuffer_Release(&view.buffer)

@@ -1,0 +1,111 @@
+"""BufferPool: one arena, cut into slabs, with a hard bound and FIFO waiters (contract P-D.3).
+
+A request is a number of bytes and is answered with a chain of slabs of any mix of the two sizes.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+
+cdef enum:
+    SMALL_BYTES = 4096
+    BIG_BYTES = 32768
+    SMALLS_PER_BLOCK = 8
+
+cdef enum SlabKind:
+    SLAB_BIG = 0        # a whole block
+    SLAB_SMALL = 1      # an eighth of a block
+    SLAB_HEAP = 2       # malloc'ed with its descriptor, outside the arena and its bound
+
+cdef struct Slab:
+    # A piece of memory that holds wire bytes.
+    #
+    # OWNER    exactly one of: a free list, a waiter's chain, a batch.
+    # FREED BY pool_give. The arena itself goes with the pool.
+    # THREADS  `next`/`prev` of a free slab: guarded by BufferPool.lock; else the owner alone.
+    uint8_t* base           # borrowed from the arena (SLAB_HEAP: owned); `size` bytes
+    uint32_t size
+    uint32_t used           # bytes written, 0..size
+    uint32_t block          # index of its block in the arena
+    uint8_t kind            # SlabKind
+    uint8_t is_out          # 1 while somebody owns it: a second pool_give is a bug, not a free
+    Slab* next              # next in the chain or in the free list
+    Slab* prev              # free list of small slabs only
+
+cdef struct Waiter:
+    # One blocked caller; lives on its stack.
+    # OWNER the caller. BORROWED by BufferPool.first_waiter..last_waiter while `queued`.
+    # THREADS guarded by BufferPool.lock.
+    fp_cond cond
+    size_t want_bytes       # capacity asked for
+    Slab* chain             # what it was given; owned
+    bint is_delivery        # the thread that runs the callbacks
+    bint queued
+    bint closed             # the pool closed while waiting
+    Waiter* next
+
+cdef struct BufferPool:
+    # OWNER the Accumulator.  FREED BY pool_destroy.
+    # THREADS any; `lock` guards everything below it. Lock order: Partition.lock, then this one.
+    size_t total_bytes          # usable bytes of the arena; constant
+    uint32_t block_count        # whole blocks; constant
+    uint32_t tail_count         # small slabs behind the last whole block; constant
+    uint8_t* arena              # owned; mmap'ed, touched only when used
+    size_t arena_bytes
+    Slab* big                   # owned; one per block
+    Slab* small                 # owned; SMALLS_PER_BLOCK per block, then the tail
+    uint8_t* smalls_out         # owned; per block: small slabs not on the free list
+    uint8_t* is_split           # owned; per block: cut into small slabs
+    int32_t waiting             # atomic: callers in line ("exhausted", P-D.3.8)
+    fp_mutex lock
+    uint32_t fresh              # first block never used yet
+    Slab* free_big              # LIFO: the warmest first
+    Slab* free_small
+    size_t free_bytes
+    size_t callback_bytes       # of the free ones: counted as taken until callbacks have run
+    Waiter* first_waiter
+    Waiter* last_waiter
+    bint closed
+    int64_t wait_ns_total       # metric: nanoseconds callers were blocked
+    int64_t exhausted_total     # metric: waits that timed out
+    int64_t heap_bytes          # bytes now out in SLAB_HEAP slabs
+
+cdef FpStatus pool_init(BufferPool* pool, size_t total_bytes) noexcept nogil
+cdef void pool_destroy(BufferPool* pool) noexcept nogil
+
+# A chain with room for at least `need_bytes`. `prefer_big`: the caller expects more to come.
+# FP_EXHAUSTED: not now, or others are in line; FP_TOO_LARGE: more than the pool has; FP_CLOSED.
+cdef FpStatus pool_take(
+    BufferPool* pool, size_t need_bytes, bint prefer_big, Slab** chain) noexcept nogil
+
+# Give back a whole chain, in any order, slabs of any kind.
+cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil
+
+# As pool_take, but get in line instead of FP_EXHAUSTED: returns FP_BLOCKED and `waiter` is queued.
+# `is_delivery`: the caller runs the callbacks that others wait for. It goes before them, and past
+# pool_hold, until as much again as the pool has waits for it: then FP_EXHAUSTED.
+cdef FpStatus pool_queue(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery,
+    Slab** chain) noexcept nogil
+
+# Wait in line until `deadline_ns`: FP_OK and the chain; FP_BLOCKED: not yet, still in line;
+# FP_CLOSED: out of line, nothing held.
+cdef FpStatus pool_wait(
+    BufferPool* pool, Waiter* waiter, int64_t deadline_ns, Slab** chain) noexcept nogil
+
+# Leave the line (time-out, signal): memory that is there goes to the next.
+# If the memory arrived meanwhile: FP_OK and the chain.
+cdef FpStatus pool_cancel(
+    BufferPool* pool, Waiter* waiter, bint timed_out, Slab** chain) noexcept nogil
+
+# So many bytes, whose slabs go back, count as taken until their records' callbacks have run.
+cdef void pool_hold(BufferPool* pool, size_t size) noexcept nogil
+cdef void pool_let_go(BufferPool* pool, size_t size) noexcept nogil
+
+cdef void pool_close(BufferPool* pool) noexcept nogil
+# Bytes of slabs that nobody has, and how many of them wait for callbacks.
+cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil
+cdef size_t pool_callback_bytes(BufferPool* pool) noexcept nogil
+
+# A heap slab of at least `size` bytes (split children, overflow of a seal), or NULL.
+cdef Slab* slab_from_heap(BufferPool* pool, size_t size) noexcept nogil

@@ -1,0 +1,1 @@
+"""Compression by the C code of other packages."""

@@ -1,0 +1,1 @@
+"""Columns of many records, read where Arrow, numpy or Python keeps them."""

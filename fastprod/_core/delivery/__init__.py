@@ -1,0 +1,1 @@
+"""What becomes of records: results, futures and the errors made of them."""

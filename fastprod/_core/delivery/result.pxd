@@ -1,0 +1,158 @@
+"""Results of batches, the waiters on them, and the queue of results with callbacks.
+
+A future is (Result, index). Completing a batch stores one Result and wakes its waiters once,
+whatever number of records it holds; only records with callbacks are walked, by the drain of the
+completion queue (contract P-A.3.13, P-D.10.4).
+"""
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from fastprod._core.bytes.buffer_pool cimport BufferPool
+from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+
+cdef enum ResultState:
+    RESULT_PENDING = 0
+    RESULT_DELIVERING = 1   # complete; its callbacks have not all run
+    RESULT_DONE = 2
+    RESULT_SPLIT = 3        # look at the children; their futures moved there
+
+cpdef enum:
+    # LocalError: outcomes that no broker sends; broker codes are -1..32767.
+    ERR_NONE = 0
+    ERR_EXPIRED = -1001         # delivery.timeout.ms passed; detail: ms since creation
+    ERR_ABORTED = -1002         # the producer was closed forcefully
+    ERR_SPLIT = -1003           # look at the children
+    ERR_NO_CODEC = -1005        # compression failed
+    ERR_NO_ZSTD = -1006         # the broker's Produce version is too old for zstd (P-F.3.3)
+
+cpdef enum:
+    # WaitReason: what an expired batch was waiting for, where no broker said anything (see
+    # Result.last_code).
+    WAIT_LEADER = -2001         # its partition has no known leader
+    WAIT_PRODUCER_ID = -2002    # no broker has given a producer id
+
+cdef struct Incomplete      # below
+
+cdef struct AttachedFuture:
+    void* future                # owned PyObject reference
+    uint32_t index              # of its record in the batch
+    uint32_t order              # of attachment
+
+cdef struct RecordError:
+    int32_t index
+    char* message               # owned; NULL: the default text
+
+cdef struct Result:
+    # The outcome of one ProducerBatch.
+    #
+    # OWNER    shared: `refs` counts the batch, the futures, the completion queue, a parent Result.
+    # FREED BY result_release, by whoever drops the last reference, any thread, no GIL needed
+    #          (`futures` is empty by then).
+    # THREADS  `state` and `refs` atomic. Outcome fields: written by the I/O thread before `state`
+    #          leaves PENDING, constant after. `futures`: guarded by the result's stripe.
+    int32_t refs
+    int32_t state
+    int32_t waiters             # atomic: threads blocked on this result
+    int32_t urgent              # atomic: somebody waits, linger no longer
+    int32_t sent                # atomic: drained at least once
+    int32_t error_code          # ERR_NONE, a Kafka code, or a LocalError
+    int32_t partition
+    void* origin                # borrowed; whose batch it is, for who urges
+    uint32_t count              # records
+    uint32_t fork_epoch         # the process generation that made it
+    int64_t base_offset         # -1: unknown
+    int64_t log_append_ms       # -1: CreateTime
+    int64_t detail              # a number for the error's text, and the limit it met
+    int64_t limit
+    int32_t attempts            # how often the batch was sent
+    int32_t last_code           # of an expired batch: a Kafka code, a WaitReason, or 0
+    int64_t base_sequence
+    char* message               # owned; the broker's text, or NULL
+    RecordError* record_errors  # owned
+    int32_t record_error_count
+    uint32_t child_count        # after a split: records child_first[i].. are children[i]
+    uint32_t* child_first       # owned
+    Result** children           # owned references
+    AttachedFuture* futures     # owned; futures with callbacks, in order of attachment
+    uint32_t future_count
+    uint32_t future_capacity
+    size_t held_bytes           # of the pool: its batch's, kept until the callbacks have run
+    Result* next_ready          # completion queue
+    Incomplete* incomplete      # the list it is on, or NULL
+    Result* older
+    Result* newer
+    uint64_t number             # place in the order of creation
+
+# `origin` is the result's. Never blocks, never takes the GIL.
+ctypedef void (*Urge)(void* argument, void* origin) noexcept nogil
+
+cdef struct Incomplete:
+    # Every result from the creation of its batch to its completion, callbacks included, in order
+    # of creation (contract P-D.1.2, P-D.10.5), and the completion queue.
+    #
+    # OWNER    the Accumulator.   THREADS any; guarded by `lock`.
+    fp_mutex lock
+    fp_cond changed             # a result left the list
+    fp_cond ready               # the completion queue is not empty, or closed
+    Result* oldest
+    Result* newest
+    uint64_t next_number
+    int64_t batch_count
+    Result* ready_head
+    Result* ready_tail
+    bint closed
+    int32_t has_ready           # atomic hint
+    BufferPool* pool            # borrowed, or NULL; `Result.held_bytes` are of it
+    Urge urge                   # called when somebody starts to wait for a result not yet sent
+    void* urge_argument
+    int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
+
+cdef void incomplete_init(Incomplete* list) noexcept nogil
+cdef void incomplete_destroy(Incomplete* list) noexcept nogil
+cdef void incomplete_close(Incomplete* list) noexcept nogil
+
+# A pending result, on the list, with one reference for the batch; NULL: out of memory.
+cdef Result* result_new(Incomplete* list, int32_t partition) noexcept nogil
+# A child takes the place of its parent in the order of creation.
+cdef Result* result_new_child(Result* parent) noexcept nogil
+# Take a result that nobody looks at off the list again.
+cdef void result_abandon(Result* result) noexcept nogil
+cdef void result_retain(Result* result) noexcept nogil
+cdef void result_release(Result* result) noexcept nogil
+
+# Publish the outcome that the caller has stored in the fields: wake waiters, or queue the
+# callbacks, for which the pool counts `held_bytes` as taken until they have run. Returns False if
+# it was complete already. Drops nothing.
+cdef bint result_complete(Result* result) noexcept nogil
+
+# The callbacks of a DELIVERING result have run: wake waiters, leave the list.
+cdef void result_delivered(Result* result) noexcept nogil
+
+# Attach `future` (a new reference that the caller gives) for record `index`. False: no longer
+# pending, not taken.
+cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept nogil
+
+# The batch was cut up: publish the children (ascending child_first), move the callbacks to them.
+cdef void result_split(Result* result) noexcept nogil
+
+# Block until DONE or SPLIT, or the deadline. FP_OK or FP_TIMEDOUT.
+cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil
+
+# Somebody waits: linger no longer for its batch.
+cdef void result_urge(Result* result) noexcept nogil
+
+# Take the whole completion queue (linked by next_ready, one reference each) or NULL.
+cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil
+
+# Block until every result numbered <= `number` has left the list.
+cdef FpStatus incomplete_wait(Incomplete* list, uint64_t number, int64_t deadline_ns) noexcept nogil
+cdef uint64_t incomplete_last_number(Incomplete* list) noexcept nogil
+
+# Records and batches on the list now.
+cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) noexcept nogil
+
+# The result that holds record `index` after splits; *index becomes its index there.
+cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil
+
+cdef uint32_t fork_epoch() noexcept nogil
+cdef void after_fork_in_child() noexcept nogil

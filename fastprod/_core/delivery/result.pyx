@@ -1,0 +1,383 @@
+"""Completes results, wakes who waits for them, and queues those with callbacks."""
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, realloc
+
+from fastprod._core.bytes.buffer_pool cimport pool_hold, pool_let_go
+from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus
+from fastprod._core.bytes.sync cimport (
+    fp_add_i32, fp_cond, fp_cond_broadcast, fp_cond_destroy, fp_cond_init, fp_cond_wait_until,
+    fp_load_i32, fp_load_i32_acq, fp_mutex, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock,
+    fp_mutex_unlock, fp_store_i32,
+)
+
+cdef extern from "unistd.h" nogil:
+    ssize_t write(int fd, const void* data, size_t size)
+
+cdef enum:
+    STRIPE_COUNT = 64
+
+cdef struct Stripe:
+    # Waiters on results meet here; a result's address chooses its stripe.
+    fp_mutex lock
+    fp_cond done
+
+cdef Stripe _stripes[STRIPE_COUNT]
+cdef uint32_t _fork_epoch = 1
+
+
+cdef void _init_stripes() noexcept nogil:
+    cdef int i
+    for i in range(STRIPE_COUNT):
+        fp_mutex_init(&_stripes[i].lock)
+        fp_cond_init(&_stripes[i].done)
+
+
+_init_stripes()
+
+
+cdef uint32_t fork_epoch() noexcept nogil:
+    return _fork_epoch
+
+
+cdef void after_fork_in_child() noexcept nogil:
+    """A parent thread may have held a stripe at the fork: start with fresh ones."""
+    global _fork_epoch
+    _fork_epoch += 1
+    _init_stripes()
+
+
+cdef inline Stripe* _stripe_of(Result* result) noexcept nogil:
+    return &_stripes[(<uintptr_t>result >> 6) % STRIPE_COUNT]
+
+
+cdef void incomplete_init(Incomplete* list) noexcept nogil:
+    fp_mutex_init(&list.lock)
+    fp_cond_init(&list.changed)
+    fp_cond_init(&list.ready)
+    list.oldest = NULL
+    list.newest = NULL
+    list.next_number = 1
+    list.batch_count = 0
+    list.ready_head = NULL
+    list.ready_tail = NULL
+    list.closed = False
+    list.has_ready = 0
+    list.pool = NULL
+    list.ready_fd = -1
+    list.urge = NULL
+    list.urge_argument = NULL
+
+
+cdef void incomplete_destroy(Incomplete* list) noexcept nogil:
+    fp_cond_destroy(&list.ready)
+    fp_cond_destroy(&list.changed)
+    fp_mutex_destroy(&list.lock)
+
+
+cdef void incomplete_close(Incomplete* list) noexcept nogil:
+    fp_mutex_lock(&list.lock)
+    list.closed = True
+    fp_cond_broadcast(&list.ready)
+    fp_cond_broadcast(&list.changed)
+    fp_mutex_unlock(&list.lock)
+
+
+cdef Result* _result_blank(int32_t partition) noexcept nogil:
+    cdef Result* result = <Result*>calloc(1, sizeof(Result))
+    if result == NULL:
+        return NULL
+    result.refs = 1
+    result.partition = partition
+    result.base_offset = -1
+    result.log_append_ms = -1
+    result.base_sequence = -1
+    result.fork_epoch = _fork_epoch
+    return result
+
+
+cdef Result* result_new(Incomplete* list, int32_t partition) noexcept nogil:
+    cdef Result* result = _result_blank(partition)
+    if result == NULL:
+        return NULL
+    result.incomplete = list
+    fp_mutex_lock(&list.lock)
+    result.number = list.next_number
+    list.next_number += 1
+    list.batch_count += 1
+    result.older = list.newest
+    if list.newest != NULL:
+        list.newest.newer = result
+    else:
+        list.oldest = result
+    list.newest = result
+    fp_mutex_unlock(&list.lock)
+    return result
+
+
+cdef Result* result_new_child(Result* parent) noexcept nogil:
+    """Put the child in front of its parent: flush waits for it as it did for the parent
+    (P-A.7.5).
+    """
+    cdef Incomplete* list = parent.incomplete
+    cdef Result* result = _result_blank(parent.partition)
+    if result == NULL:
+        return NULL
+    result.urgent = 1
+    result.origin = parent.origin
+    result.incomplete = list
+    fp_mutex_lock(&list.lock)
+    result.number = parent.number
+    list.batch_count += 1
+    result.newer = parent
+    result.older = parent.older
+    if parent.older != NULL:
+        parent.older.newer = result
+    else:
+        list.oldest = result
+    parent.older = result
+    fp_mutex_unlock(&list.lock)
+    return result
+
+
+cdef void result_abandon(Result* result) noexcept nogil:
+    _leave_list(result)
+
+
+cdef void result_retain(Result* result) noexcept nogil:
+    fp_add_i32(&result.refs, 1)
+
+
+cdef void result_release(Result* result) noexcept nogil:
+    cdef uint32_t i
+    cdef int j
+    if result == NULL or fp_add_i32(&result.refs, -1) > 0:
+        return
+    for i in range(result.child_count):
+        result_release(result.children[i])
+    for j in range(result.record_error_count):
+        free(result.record_errors[j].message)
+    free(result.record_errors)
+    free(result.children)
+    free(result.child_first)
+    free(result.message)
+    free(result.futures)
+    free(result)
+
+
+cdef void _leave_list(Result* result) noexcept nogil:
+    cdef Incomplete* list = result.incomplete
+    if list == NULL:
+        return
+    fp_mutex_lock(&list.lock)
+    if result.older != NULL:
+        result.older.newer = result.newer
+    else:
+        list.oldest = result.newer
+    if result.newer != NULL:
+        result.newer.older = result.older
+    else:
+        list.newest = result.older
+    result.older = NULL
+    result.newer = NULL
+    result.incomplete = NULL
+    list.batch_count -= 1
+    fp_cond_broadcast(&list.changed)
+    fp_mutex_unlock(&list.lock)
+
+
+cdef inline void _unlock_and_wake(Stripe* stripe, Result* result) noexcept nogil:
+    """The waiters need the lock to go on: free it first, or they wake up twice."""
+    cdef bint wake = fp_load_i32(&result.waiters) > 0
+    fp_mutex_unlock(&stripe.lock)
+    if wake:
+        fp_cond_broadcast(&stripe.done)
+
+
+cdef bint result_complete(Result* result) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef Incomplete* list = result.incomplete
+    cdef bint wake = False
+    fp_mutex_lock(&stripe.lock)
+    if result.state != RESULT_PENDING:
+        fp_mutex_unlock(&stripe.lock)
+        return False
+    if result.future_count == 0:
+        fp_store_i32(&result.state, RESULT_DONE)
+        _unlock_and_wake(stripe, result)
+        _leave_list(result)
+        return True
+    fp_store_i32(&result.state, RESULT_DELIVERING)
+    fp_mutex_unlock(&stripe.lock)
+    if list.pool != NULL:
+        pool_hold(list.pool, result.held_bytes)
+    result_retain(result)
+    result.next_ready = NULL
+    fp_mutex_lock(&list.lock)
+    if list.ready_tail == NULL:
+        list.ready_head = result
+        wake = True
+    else:
+        list.ready_tail.next_ready = result
+    list.ready_tail = result
+    fp_store_i32(&list.has_ready, 1)
+    if wake:
+        fp_cond_broadcast(&list.ready)
+        _signal_ready(list)
+    fp_mutex_unlock(&list.lock)
+    return True
+
+
+cdef void _signal_ready(Incomplete* list) noexcept nogil:
+    cdef uint64_t one = 1
+    if list.ready_fd >= 0:
+        write(list.ready_fd, &one, sizeof(one))
+
+
+cdef void result_delivered(Result* result) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    if result.incomplete.pool != NULL:
+        pool_let_go(result.incomplete.pool, result.held_bytes)
+    fp_mutex_lock(&stripe.lock)
+    fp_store_i32(&result.state, RESULT_DONE)
+    _unlock_and_wake(stripe, result)
+    _leave_list(result)
+
+
+cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef AttachedFuture* grown
+    cdef uint32_t capacity
+    cdef bint taken = False
+    fp_mutex_lock(&stripe.lock)
+    if result.state == RESULT_PENDING:
+        if result.future_count == result.future_capacity:
+            capacity = max(<uint32_t>8, result.future_capacity * 2)
+            grown = <AttachedFuture*>realloc(
+                result.futures, capacity * sizeof(AttachedFuture))
+            if grown != NULL:
+                result.futures = grown
+                result.future_capacity = capacity
+        if result.future_count < result.future_capacity:
+            result.futures[result.future_count].future = future
+            result.futures[result.future_count].index = index
+            result.futures[result.future_count].order = result.future_count
+            result.future_count += 1
+            taken = True
+    fp_mutex_unlock(&stripe.lock)
+    return taken
+
+
+cdef void result_split(Result* result) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef AttachedFuture* moved
+    cdef uint32_t moved_count, i, index
+    cdef Result* child
+    fp_mutex_lock(&stripe.lock)
+    moved = result.futures
+    moved_count = result.future_count
+    result.futures = NULL
+    result.future_count = 0
+    result.future_capacity = 0
+    result.error_code = ERR_SPLIT
+    fp_store_i32(&result.state, RESULT_SPLIT)
+    _unlock_and_wake(stripe, result)
+    for i in range(moved_count):
+        index = moved[i].index
+        child = result_resolve(result, &index)
+        result_attach(child, moved[i].future, index)
+    free(moved)
+    _leave_list(result)
+
+
+cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef FpStatus status = FP_OK
+    if fp_load_i32_acq(&result.state) >= RESULT_DONE:
+        return FP_OK
+    fp_mutex_lock(&stripe.lock)
+    fp_add_i32(&result.waiters, 1)
+    while fp_load_i32(&result.state) < RESULT_DONE:
+        if fp_cond_wait_until(&stripe.done, &stripe.lock, deadline_ns):
+            if fp_load_i32(&result.state) < RESULT_DONE:
+                status = FP_TIMEDOUT
+            break
+    fp_add_i32(&result.waiters, -1)
+    fp_mutex_unlock(&stripe.lock)
+    return status
+
+
+cdef void result_urge(Result* result) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    if fp_load_i32(&result.sent) or fp_load_i32(&result.urgent):
+        return
+    fp_mutex_lock(&stripe.lock)     # while it is pending under the stripe, the engine lives
+    if result.state == RESULT_PENDING and result.incomplete != NULL:
+        fp_store_i32(&result.urgent, 1)
+        if result.incomplete.urge != NULL:
+            result.incomplete.urge(result.incomplete.urge_argument, result.origin)
+    fp_mutex_unlock(&stripe.lock)
+
+
+cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil:
+    cdef Result* head
+    fp_mutex_lock(&list.lock)
+    while list.ready_head == NULL and not list.closed:
+        if fp_cond_wait_until(&list.ready, &list.lock, deadline_ns):
+            break
+    head = list.ready_head
+    list.ready_head = NULL
+    list.ready_tail = NULL
+    fp_store_i32(&list.has_ready, 0)
+    fp_mutex_unlock(&list.lock)
+    return head
+
+
+cdef FpStatus incomplete_wait(
+    Incomplete* list, uint64_t number, int64_t deadline_ns
+) noexcept nogil:
+    cdef FpStatus status = FP_OK
+    fp_mutex_lock(&list.lock)
+    while list.oldest != NULL and list.oldest.number <= number:
+        if fp_cond_wait_until(&list.changed, &list.lock, deadline_ns):
+            if list.oldest != NULL and list.oldest.number <= number:
+                status = FP_TIMEDOUT
+            break
+    fp_mutex_unlock(&list.lock)
+    return status
+
+
+cdef uint64_t incomplete_last_number(Incomplete* list) noexcept nogil:
+    cdef uint64_t number
+    fp_mutex_lock(&list.lock)
+    number = list.next_number - 1
+    fp_mutex_unlock(&list.lock)
+    return number
+
+
+cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) noexcept nogil:
+    cdef int64_t records = 0
+    cdef Result* result
+    fp_mutex_lock(&list.lock)
+    result = list.oldest
+    while result != NULL and result.number <= up_to_number:
+        if result.state == RESULT_PENDING:
+            records += result.count
+        result = result.newer
+    fp_mutex_unlock(&list.lock)
+    return records
+
+
+cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil:
+    cdef uint32_t low, high, middle
+    while fp_load_i32_acq(&result.state) == RESULT_SPLIT:
+        low = 0
+        high = result.child_count
+        while high - low > 1:
+            middle = (low + high) // 2
+            if result.child_first[middle] <= index[0]:
+                low = middle
+            else:
+                high = middle
+        index[0] -= result.child_first[low]
+        result = result.children[low]
+    return result

@@ -1,0 +1,1 @@
+"""The I/O thread of a producer, and all that it owns."""

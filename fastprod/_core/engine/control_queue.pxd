@@ -1,0 +1,93 @@
+"""Events between the I/O thread and the control thread: two queues of small structs."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+from fastprod._core.engine.accumulator cimport Topic
+
+cdef enum CommandKind:
+    # From the control thread to the I/O thread, and the fields of Event that tell more.
+    DO_CONNECT = 1          # slot, node_id, address_bytes, data: sockaddr, host:port NUL
+    DO_SEND = 2             # slot, token, data: a whole frame (the correlation id is filled in)
+    DO_READY = 3            # slot, produce_version (-1: none usable)
+    DO_CLOSE = 4            # slot, timed_out
+    DO_LEADERS = 5          # data: LeaderUpdate array
+    DO_PRODUCER_ID = 6      # producer_id, producer_epoch
+    DO_TOPIC_ID = 7         # topic, data: 16 bytes
+    DO_THROTTLE = 8         # slot, throttle_ns (a control response said so)
+    DO_FAIL = 9             # code: everything queued fails, later sends too
+    METADATA_REFRESHED = 10     # ask again if a leader is still missing
+    DO_DISCONNECT_REASON = 11   # slot or -1, data: why the node cannot be used; empty: it can
+    DO_ABORT = 12           # code: everything queued fails; later sends are welcome
+    DO_PRODUCER_ID_ERROR = 13   # data: why there is no producer id
+
+cpdef enum EventKind:
+    # To the control thread: from the I/O thread, and the last two from any thread.
+    ON_CONNECTED = 101      # slot
+    ON_DISCONNECTED = 102   # slot, reason, err, bad_size, timed_out
+    ON_RESPONSE = 103       # slot, token, data: the payload; NULL: the connection was lost
+    ON_CONNECT_WANTED = 104     # slot: there is something to send
+    ON_METADATA_WANTED = 105    # topic or NULL, code that asks for it or 0
+    ON_LEADER_HINT = 106    # topic, partition, node_id, leader_epoch, data: its host, port
+    ON_PRODUCER_ID_WANTED = 107
+    ON_FATAL = 108          # code
+    ON_FAILED = 109         # topic, partition, code, item_count: records, data: why or NULL
+    ON_STOPPED = 110
+    ON_PROTOCOL_ERROR = 111     # slot, fault, and what that says
+    ON_WAKE = 200           # look at what is due
+    ON_WARM_WANTED = 201    # node_id: connect although there is nothing to send
+
+cpdef enum ProtocolFault:
+    FAULT_CORRELATION = 1       # expected, got
+    FAULT_UNASKED = 2           # a response to nothing; bad_size
+    FAULT_GARBLED = 3           # a Produce response that does not parse; bad_size
+    FAULT_MISSING = 4           # item_count: partitions without an answer
+
+cdef struct Event:
+    # A command or an event; what its kind does not name is 0.
+    #
+    # OWNER the queue, then who took it.  FREED BY event_free.
+    int32_t kind                # CommandKind or EventKind
+    int32_t slot                # of a node
+    int32_t node_id
+    int32_t reason              # CloseReason
+    int32_t err                 # errno or 0
+    int32_t fault               # ProtocolFault
+    int32_t code                # Kafka's, or a LocalError
+    int32_t partition
+    int32_t leader_epoch
+    int32_t port                # of the leader; -1: the answer named no address
+    int32_t expected            # correlation ids
+    int32_t got
+    int16_t produce_version
+    int16_t producer_epoch
+    bint timed_out
+    int64_t token               # the control thread's name for a request
+    int64_t producer_id
+    int64_t throttle_ns
+    int64_t bad_size            # of a frame
+    int64_t item_count          # of records, or of partitions
+    uint32_t address_bytes
+    Topic* topic                # borrowed
+    uint8_t* data               # owned
+    int64_t data_bytes
+    Event* next
+
+cdef struct EventQueue:
+    # OWNER the engine.  THREADS any; guarded by `lock`.
+    fp_mutex lock
+    fp_cond ready
+    Event* head
+    Event* tail
+    int32_t count               # atomic hint
+
+cdef void event_queue_init(EventQueue* queue) noexcept nogil
+cdef void event_queue_destroy(EventQueue* queue) noexcept nogil
+# A blank event; NULL: out of memory. `data` is copied when not NULL.
+cdef Event* event_new(
+    int32_t kind, int32_t slot, const void* data, int64_t data_bytes
+) noexcept nogil
+cdef void event_free(Event* event) noexcept nogil
+# Takes the event; NULL is ignored.
+cdef void event_push(EventQueue* queue, Event* event) noexcept nogil
+# The oldest event, or NULL: none by the deadline (0: do not wait).
+cdef Event* event_take(EventQueue* queue, int64_t deadline_ns) noexcept nogil

@@ -1,0 +1,9 @@
+"""The end of batches that no answer ends: expiry and abort (contract P-D.8, P-D.10)."""
+from libc.stdint cimport int32_t
+
+from fastprod._core.engine.sender_state cimport IoThread
+
+# Fail what is older than delivery.timeout.ms, in flight or not (P-D.8).
+cdef void expire(IoThread* io) noexcept nogil
+# Fail everything, queued and in flight, with `code`; slabs of requests under way stay (P-D.8.4).
+cdef void abort_all(IoThread* io, int32_t code) noexcept nogil

@@ -1,0 +1,121 @@
+"""Fails batches that are past their delivery timeout or aborted."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport strlen
+
+from fastprod._core.bytes.sync cimport fp_mutex_lock, fp_mutex_unlock
+from fastprod._core.delivery.result cimport ERR_EXPIRED
+from fastprod._core.engine.accumulator cimport Partition, PartitionList
+from fastprod._core.engine.completion cimport batch_fail, batch_release
+from fastprod._core.engine.ready_list cimport (
+    look_at_touched, node_at, queue_pop, take_announced, touch,
+)
+from fastprod._core.engine.sender_state cimport IoThread, Node
+from fastprod._core.engine.sequences cimport sequence_settle, sequence_unresolved
+from fastprod._core.engine.timer_heap cimport NEVER, Timer, timer_pop_due, timer_set
+from fastprod._core.records.record_batch cimport ProducerBatch
+
+cdef enum:
+    UNKNOWN_SERVER_ERROR = -1   # the least of Kafka's codes; below are ours
+
+
+cdef ProducerBatch* _pop_expired(IoThread* io, Partition* p, int64_t* next_ns) noexcept nogil:
+    cdef ProducerBatch* batch = NULL
+    fp_mutex_lock(&p.lock)
+    if p.head != NULL:
+        if io.now_ns - p.head.created_ns >= io.delivery_timeout_ns:
+            batch = queue_pop(p)
+        else:
+            next_ns[0] = min(next_ns[0], p.head.created_ns + io.delivery_timeout_ns)
+    fp_mutex_unlock(&p.lock)
+    return batch
+
+
+cdef void _expire_batch(IoThread* io, Partition* p, ProducerBatch* batch) noexcept nogil:
+    io.counters.expired += 1
+    if batch.has_sequence:
+        sequence_unresolved(p)      # was it written? (P-F.5.7)
+    batch_fail(
+        io, batch, ERR_EXPIRED, (io.now_ns - batch.created_ns) // 1000000, NULL, -1)
+
+
+cdef void _expire_partition(IoThread* io, Partition* p) noexcept nogil:
+    cdef ProducerBatch* batch = p.flight_first
+    cdef ProducerBatch* following
+    cdef int64_t next_ns = NEVER
+    while batch != NULL:
+        following = batch.flight_next
+        if batch.requests > 0:
+            if io.now_ns - batch.created_ns >= io.delivery_timeout_ns:
+                _expire_batch(io, p, batch)     # its request keeps the slabs (P-D.8.4)
+            else:
+                next_ns = min(next_ns, batch.created_ns + io.delivery_timeout_ns)
+        batch = following
+    while True:
+        batch = _pop_expired(io, p, &next_ns)
+        if batch == NULL:
+            break
+        _expire_batch(io, p, batch)
+        batch_release(io, batch)
+    sequence_settle(io, p)
+    if next_ns != NEVER:
+        timer_set(&io.expiries, &p.expiry, next_ns)
+    touch(io, p)
+
+
+cdef void expire(IoThread* io) noexcept nogil:
+    cdef Timer* timer = timer_pop_due(&io.expiries, io.now_ns)
+    while timer != NULL:
+        _expire_partition(io, <Partition*>timer.owner)
+        timer = timer_pop_due(&io.expiries, io.now_ns)
+
+
+cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept nogil:
+    cdef ProducerBatch* batch
+    cdef ProducerBatch* following
+    # A broker's code without an answer to records is about the producer id.
+    cdef const char* why = io.producer_id_error if code >= UNKNOWN_SERVER_ERROR else NULL
+    cdef int32_t why_size = -1 if why == NULL else <int32_t>strlen(why)
+    fp_mutex_lock(&p.lock)
+    batch = p.head
+    p.head = NULL
+    p.tail = NULL
+    p.queue_count = 0
+    fp_mutex_unlock(&p.lock)
+    while batch != NULL:
+        following = batch.next
+        batch.next = NULL
+        batch.is_closed = True
+        if batch.has_sequence:
+            sequence_unresolved(p)
+        batch_fail(io, batch, code, 0, <const uint8_t*>why, why_size)
+        batch_release(io, batch)
+        batch = following
+    while p.flight_first != NULL:
+        if p.flight_first.has_sequence:
+            sequence_unresolved(p)
+        # Leaves the list; its request owns it.
+        batch_fail(io, p.flight_first, code, 0, <const uint8_t*>why, why_size)
+    sequence_settle(io, p)
+    touch(io, p)
+
+
+cdef void _abort_list(IoThread* io, PartitionList* parts, int32_t code) noexcept nogil:
+    cdef Partition* p = parts.first
+    while p != NULL:
+        _abort_partition(io, p, code)
+        p = p.place_next
+
+
+cdef void abort_all(IoThread* io, int32_t code) noexcept nogil:
+    cdef int32_t slot
+    cdef Node* node
+    take_announced(io)
+    look_at_touched(io)
+    for slot in range(io.node_count + 1):
+        node = node_at(io, slot)
+        if node != NULL:
+            _abort_list(io, &node.due, code)
+            _abort_list(io, &node.lingering, code)
+            _abort_list(io, &node.held, code)
+            _abort_list(io, &node.resting, code)
+    look_at_touched(io)

@@ -1,0 +1,184 @@
+"""Everything the I/O thread of one producer owns. Structures only; the work is in drain,
+completion and sender."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+
+from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.engine.accumulator cimport Accumulator, Partition, PartitionList, Topic
+from fastprod._core.engine.control_queue cimport Event, EventQueue
+from fastprod._core.engine.histogram cimport Histogram
+from fastprod._core.engine.in_flight cimport InFlightRequests, REQUEST_KINDS, Request
+from fastprod._core.engine.produce_codec cimport ProduceHeader
+from fastprod._core.engine.timer_heap cimport TimerHeap
+from fastprod._core.io.channel cimport Channel, Transport
+from fastprod._core.io.selector cimport Selector
+from fastprod._core.records.record_batch cimport Sealer
+
+cdef extern from "pthread.h" nogil:
+    ctypedef struct pthread_t:
+        pass
+
+cdef enum:
+    MAX_NODES = 4096            # slots; the array never moves, so that other threads may look
+
+cdef enum NodeState:
+    NODE_DOWN = 0
+    NODE_CONNECTING = 1
+    NODE_HANDSHAKE = 2      # connected; the control thread speaks (ApiVersions)
+    NODE_READY = 3
+
+cdef enum StopMode:
+    RUN = 0
+    DRAIN_AND_STOP = 1
+    STOP_NOW = 2
+
+cdef struct NodeCounters:
+    # Written by the I/O thread, read by anybody (relaxed).
+    int64_t requests            # of every kind
+    int64_t request_bytes
+    int64_t largest_request     # since it was last taken
+    int64_t responses           # of every kind
+    int64_t sent_bytes          # up to the last turn of the loop
+    int64_t received_bytes
+    int64_t past_sent_bytes     # of connections that are gone
+    int64_t past_received_bytes
+    Histogram latency           # send-to-response of Produce
+
+cdef struct Node:
+    # One broker address, by slot. The control thread maps node ids to slots.
+    #
+    # OWNER    IoThread.nodes.   THREADS the I/O thread (counters: relaxed atomics).
+    int32_t slot
+    int32_t node_id
+    int32_t state               # NodeState
+    Channel* channel            # borrowed from the selector; NULL while down
+    int16_t produce_version     # -1: none in common
+    char* name                  # owned; host:port, or NULL before the first connect
+    char* disconnect_reason     # owned; why it could not be used since its last answer, or NULL
+    int32_t next_correlation
+    bint connect_asked          # ON_CONNECT_WANTED is out; cleared when the state changes
+    int64_t throttled_until_ns
+    int64_t last_ready_ns       # P-C.5.7
+    int64_t last_drain_ns
+    InFlightRequests flights
+    # The partitions it leads that have something queued or in flight, each on one list (P-D.7.1):
+    PartitionList due           # the first batch is to go
+    PartitionList lingering     # it may go if a request goes anyway
+    PartitionList held          # it may not: backoff, order, sequence (P-D.6.2, P-D.7.2, P-D.7.4)
+    PartitionList resting       # nothing is queued
+    int32_t active_count        # on all of them
+    NodeCounters counters
+
+cdef struct IoThread        # below
+
+cdef struct RequestHandler:
+    # What becomes of requests of one kind; connections know nothing else of what is in them.
+    # The request is given back to the spare ones by who calls. THREADS the I/O thread.
+
+    # An answer, correlation id included. FP_PROTOCOL: it does not parse, and nothing was believed;
+    # the connection ends, and `lost` follows.
+    FpStatus (*answered)(
+        IoThread* io, Node* node, Request* request, const uint8_t* data, size_t size
+    ) noexcept nogil
+    # No answer will come: Kafka's `code`, and `why` in words.
+    void (*lost)(
+        IoThread* io, Node* node, Request* request, int32_t code, const char* why
+    ) noexcept nogil
+    # It left, and no answer was asked for.
+    void (*unanswered)(IoThread* io, Node* node, Request* request) noexcept nogil
+
+cdef struct Counters:
+    # Written by the I/O thread, read by anybody (relaxed).
+    int64_t records_sent        # handed to requests, retries again
+    int64_t records_acked
+    int64_t records_failed
+    int64_t records_aborted     # of these: thrown away by close
+    int64_t records_retried
+    int64_t batches_sent
+    int64_t batches_split
+    int64_t batch_bytes         # wire bytes of batches sent
+    int64_t plain_bytes         # the same before compression
+    int64_t ratio_millionths    # sum over the batches of the one by the other
+    int64_t batch_record_bytes  # sum over the batches of their largest record
+    int64_t requests_sent
+    int64_t produce_requests
+    int64_t responses           # to Produce
+    int64_t places_compared     # batches of a request that an answer's partition was held against
+    int64_t request_bytes
+    int64_t throttle_ms
+    int64_t connections_opened
+    int64_t connections_made    # of these: established
+    int64_t connections_closed
+    int64_t io_ns               # time in the kernel, or moving bytes; waiting is not in it
+    int64_t loops
+    int64_t looks               # at a partition: may its first batch go?
+    int64_t epoch_bumps
+    int64_t expired
+    int64_t last_ack_ns         # CLOCK_MONOTONIC of the latest acknowledgement; 0: none
+
+cdef struct Maxima:
+    # Since they were last taken (see raise_maximum).
+    int64_t largest_batch       # wire bytes
+    int64_t largest_record      # bytes
+    int64_t longest_throttle_ms
+
+cdef struct IoThread:
+    # OWNER    the engine.   FREED BY the engine after the thread has ended.
+    # THREADS  the I/O thread, but for what says otherwise. Settings are constant.
+    Accumulator* accumulator    # borrowed
+    Selector selector
+    const Transport* transport  # borrowed; of every connection
+    Sealer sealer
+    EventQueue commands         # any thread pushes, we take
+    EventQueue events           # we push, the control thread takes
+    ProduceHeader header
+    RequestHandler handlers[REQUEST_KINDS]  # by RequestKind; constant
+    # settings
+    int32_t max_in_flight
+    int64_t linger_ns           # bound when adaptive
+    bint adaptive
+    int64_t request_timeout_ns
+    int64_t delivery_timeout_ns
+    int64_t retry_backoff_ns
+    int64_t retry_backoff_max_ns
+    int32_t retries
+    int64_t max_request_bytes
+    int64_t availability_timeout_ns
+    int64_t max_idle_ns
+    int32_t send_buffer_bytes
+    int32_t receive_buffer_bytes
+    bint idempotent
+    bint guarantee_order
+    # state
+    pthread_t thread
+    bint is_running             # the engine's: the thread was started and not joined
+    int32_t stop                # atomic: StopMode
+    char* disconnect_reason     # owned; the latest of any node, or NULL
+    int64_t producer_id         # -1: none
+    int16_t producer_epoch
+    char* producer_id_error     # owned; why there is none, or NULL
+    bint asked_producer_id
+    bint asked_metadata
+    int32_t fatal_code          # atomic; 0: none
+    Node** nodes                # owned; by slot
+    int32_t node_count
+    Node limbo                  # partitions without a known leader
+    Request* spare_requests     # owned
+    Event* postponed            # owned; control frames for connections that are full
+    int64_t now_ns              # time of this turn of the loop
+    int64_t wake_ns             # when the next turn is due
+    uint64_t random_state
+    Partition* touched          # borrowed; to be looked at
+    int32_t listed_count        # partitions on some node's list
+    TimerHeap waits             # their linger and backoff
+    TimerHeap expiries
+    Topic** busy                # owned; topics whose load table somebody may use
+    int32_t busy_count
+    int32_t busy_capacity
+    int32_t* load               # owned scratch for the load tables
+    int32_t load_capacity
+    int64_t load_at_ns          # when the tables were last made
+    Counters counters
+    Maxima maxima
+    Histogram queue_time        # creation-to-drain of batches
+    Histogram latency           # send-to-response of Produce
+    Histogram ack_time          # of records: their batch's creation-to-acknowledgement

@@ -1,0 +1,1 @@
+"""Sockets: channels that move frames, and the selectors that wait for them."""

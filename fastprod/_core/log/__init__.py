@@ -1,0 +1,1 @@
+"""Checks, stamps and searches batches for the log of a broker."""

@@ -1,0 +1,60 @@
+"""Rows of a bulk: in which batch each one is, and where the batches came to lie."""
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.delivery.result cimport Result
+from fastprod._core.engine.accumulator cimport Appended
+from fastprod._core.records.record_batch cimport Record
+
+cdef enum:
+    UNKNOWN_SIZE = -2           # a row that was refused before anybody looked at it
+
+cdef extern from *:
+    const uint32_t REFUSED "UINT32_MAX"     # Row.batch_ref: it never got a batch
+
+cdef struct Row:
+    # One record of the bulk.
+    uint32_t batch_ref          # its number, or REFUSED
+    uint32_t index              # in that batch; of a refused row: its refusal
+    int32_t key_size            # -1: null
+    int32_t value_size
+
+cdef struct BatchRef:
+    # A batch that holds records of this bulk.
+    Result* result              # one reference
+    uint32_t topic_slot         # number of its topic
+
+cdef struct RowTimes:
+    # The timestamps of the records, in ms.  OWNER the BulkFuture, which keeps room for all rows.
+    int64_t* each               # owned; by row; NULL: all have `same_ms`
+    int64_t same_ms
+    bint is_known               # `same_ms` is
+
+# Note the timestamps of the records that are to be the rows from `at` on. FP_NOMEM: of none.
+cdef FpStatus times_note(
+    RowTimes* times, int64_t at, int64_t capacity, const Record* records, int64_t count
+) noexcept nogil
+# (partitions, offsets, timestamps) of the rows, as numpy arrays. Requires: all are done.
+cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times)
+# (records, bytes, OffsetRanges) of the rows that were delivered. Requires: all are done.
+cdef tuple collect_ranges(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, list topics)
+# How many rows are done, from the state `settled` on, and how many of them failed. Never waits.
+cdef int64_t rows_count_done(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, int32_t settled, int64_t* failed
+) noexcept nogil
+# The first row from `i` on that was not delivered, or `row_count`. Requires: all are done.
+cdef int64_t rows_next_failed(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, int64_t i) noexcept nogil
+
+
+# The appended records are in the batch of the reference, of which this is 1 + its number.
+cdef inline void rows_note(
+    Row* rows, const Record* records, const Appended* appended, uint32_t batch_ref
+) noexcept nogil:
+    cdef uint32_t i
+    for i in range(appended.count):
+        rows[i].batch_ref = batch_ref - 1
+        rows[i].index = appended.index + i
+        rows[i].key_size = records[i].key_size
+        rows[i].value_size = records[i].value_size

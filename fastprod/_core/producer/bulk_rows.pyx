@@ -1,0 +1,215 @@
+"""Collects the outcome of every row of a bulk."""
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FpStatus, check
+from fastprod._core.bytes.sync cimport fp_load_i32_acq
+from fastprod._core.delivery.result cimport ERR_NONE, RESULT_SPLIT, Result, result_resolve
+from fastprod._core.records.record_batch cimport Record
+
+from fastprod.records import OffsetRange
+
+cdef enum:
+    FAILED = -1                 # stands in each of the arrays for a row that was not delivered
+
+cdef struct Run:
+    # Rows that stand together in a batch.
+    Result* result          # borrowed
+    uint32_t topic_slot
+    uint32_t first_index
+    uint32_t count
+
+cdef struct Runs:
+    Run* items              # owned
+    uint32_t count
+    uint32_t capacity
+    uint32_t* open          # owned; by batch_ref: 1 + its latest run, 0: none
+    int64_t row_count
+    int64_t byte_count
+
+
+cdef Run* _next_run(Runs* runs) noexcept nogil:
+    cdef Run* grown
+    cdef uint32_t capacity
+    if runs.count == runs.capacity:
+        capacity = max(<uint32_t>16, runs.capacity * 2)
+        grown = <Run*>realloc(runs.items, capacity * sizeof(Run))
+        if grown == NULL:
+            return NULL
+        runs.items = grown
+        runs.capacity = capacity
+    runs.count += 1
+    return &runs.items[runs.count - 1]
+
+
+cdef FpStatus _collect(
+    Runs* runs, Row* rows, int64_t row_count, BatchRef* batch_refs
+) noexcept nogil:
+    """Rows of different batches take turns, but those of one batch come in order."""
+    cdef int64_t i
+    cdef uint32_t index, at
+    cdef Result* result
+    cdef Run* run
+    for i in range(row_count):
+        if rows[i].batch_ref == REFUSED:
+            continue
+        index = rows[i].index
+        result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
+        if result.error_code != ERR_NONE:
+            continue
+        runs.row_count += 1
+        runs.byte_count += max(0, rows[i].key_size) + max(0, rows[i].value_size)
+        at = runs.open[rows[i].batch_ref]
+        if at > 0:
+            run = &runs.items[at - 1]
+            if run.result == result and run.first_index + run.count == index:
+                run.count += 1
+                continue
+        run = _next_run(runs)
+        if run == NULL:
+            return FP_NOMEM
+        run.result = result
+        run.topic_slot = batch_refs[rows[i].batch_ref].topic_slot
+        run.first_index = index
+        run.count = 1
+        runs.open[rows[i].batch_ref] = runs.count
+    return FP_OK
+
+
+cdef tuple collect_ranges(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, list topics
+):
+    cdef Runs runs
+    cdef uint32_t i
+    cdef Run* run
+    cdef FpStatus status
+    runs.items = NULL
+    runs.count = runs.capacity = 0
+    runs.row_count = runs.byte_count = 0
+    runs.open = <uint32_t*>calloc(batch_ref_count + 1, sizeof(uint32_t))
+    try:
+        status = FP_NOMEM
+        if runs.open != NULL:
+            with nogil:
+                status = _collect(&runs, rows, row_count, batch_refs)
+        check(status)
+        ranges = []
+        for i in range(runs.count):
+            run = &runs.items[i]
+            first = run.result.base_offset
+            ranges.append(OffsetRange(
+                run.result.partition, first + run.first_index if first >= 0 else -1, run.count,
+                topics[run.topic_slot]))
+        return runs.row_count, runs.byte_count, tuple(ranges)
+    finally:
+        free(runs.open)
+        free(runs.items)
+
+
+cdef FpStatus times_note(
+    RowTimes* times, int64_t at, int64_t capacity, const Record* records, int64_t count
+) noexcept nogil:
+    """One number for all as long as they are the same, which most callers' are."""
+    cdef int64_t i = 0
+    cdef int64_t row
+    if count > 0 and not times.is_known:
+        times.same_ms = records[0].timestamp_ms
+        times.is_known = True
+    if times.each == NULL:
+        while i < count and records[i].timestamp_ms == times.same_ms:
+            i += 1
+        if i == count:
+            return FP_OK
+        times.each = <int64_t*>malloc(capacity * sizeof(int64_t))
+        if times.each == NULL:
+            return FP_NOMEM
+        for row in range(at + i):
+            times.each[row] = times.same_ms
+    while i < count:
+        times.each[at + i] = records[i].timestamp_ms
+        i += 1
+    return FP_OK
+
+
+cdef void _fill(
+    Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times, int32_t* partitions,
+    int64_t* offsets, int64_t* timestamps
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint32_t index
+    cdef Result* result
+    for i in range(count):
+        partitions[i] = FAILED
+        offsets[i] = FAILED
+        timestamps[i] = FAILED
+        if rows[i].batch_ref == REFUSED:
+            continue
+        index = rows[i].index
+        result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
+        if result.error_code != ERR_NONE:
+            continue
+        partitions[i] = result.partition
+        if result.base_offset >= 0:
+            offsets[i] = result.base_offset + index
+        if result.log_append_ms >= 0:
+            timestamps[i] = result.log_append_ms
+        else:
+            timestamps[i] = times.each[i] if times.each != NULL else times.same_ms
+
+
+cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times):
+    # Here, so that only who wants arrays waits for numpy to be imported.
+    import numpy
+    cdef Py_buffer views[3]
+    cdef int i
+    cdef int held = 0
+    arrays = (
+        numpy.empty(count, numpy.int32), numpy.empty(count, numpy.int64),
+        numpy.empty(count, numpy.int64))
+    try:
+        for i in range(3):
+            PyObject_GetBuffer(arrays[i], &views[i], PyBUF_WRITABLE)
+            held += 1
+        with nogil:
+            _fill(rows, count, batch_refs, times, <int32_t*>views[0].buf, <int64_t*>views[1].buf,
+                  <int64_t*>views[2].buf)
+    finally:
+        for i in range(held):
+            PyBuffer_Release(&views[i])
+    return arrays
+
+
+cdef int64_t rows_count_done(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, int32_t settled, int64_t* failed
+) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t done = 0
+    cdef uint32_t index
+    cdef Result* result
+    failed[0] = 0
+    for i in range(row_count):
+        if rows[i].batch_ref == REFUSED:
+            done += 1
+            failed[0] += 1
+            continue
+        index = rows[i].index
+        result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
+        if settled <= fp_load_i32_acq(&result.state) != RESULT_SPLIT:
+            done += 1
+            failed[0] += result.error_code != ERR_NONE
+    return done
+
+
+cdef int64_t rows_next_failed(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, int64_t i
+) noexcept nogil:
+    cdef uint32_t index
+    while i < row_count:
+        if rows[i].batch_ref == REFUSED:
+            return i
+        index = rows[i].index
+        if result_resolve(batch_refs[rows[i].batch_ref].result, &index).error_code != ERR_NONE:
+            return i
+        i += 1
+    return i

@@ -1,0 +1,1 @@
+"""Record batches, written in place and read back."""

@@ -1,0 +1,105 @@
+"""ProducerBatch: record batch v2, encoded in place in a chain of slabs (contract P-E, P-D.4).
+
+The 61 header bytes are not in the slabs: they are written into the request's scratch when the
+batch is drained, so that a new epoch or sequence costs nothing per record.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab
+from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.codec.compressor cimport Compressor, Span
+from fastprod._core.delivery.result cimport Incomplete, Result
+
+cdef enum:
+    BATCH_HEADER_BYTES = 61
+    RECORD_OVERHEAD_BYTES = 21      # P-E.7.3: length 5, timestamp 10, offset 5, attributes 1
+
+cdef struct Record:
+    # One record's parts, for the duration of one call.
+    # BORROWS all pointers. A size of -1 is a null key or value.
+    const uint8_t* key
+    const uint8_t* value
+    const uint8_t* headers      # encoded, the count first; NULL: no headers
+    int32_t key_size
+    int32_t value_size
+    uint32_t headers_size
+    int64_t timestamp_ms
+
+cdef struct ProducerBatch:
+    # Records of one partition that travel together.
+    #
+    # OWNER    the partition's queue (guarded by Partition.lock), then the I/O thread.
+    # FREED BY batch_free, once it is complete and no request holds it (P-D.8.4).
+    void* partition             # borrowed Partition*
+    Result* result              # one reference
+    Slab* first                 # owned chain
+    Slab* cursor                # the slab being written; slabs behind it are empty
+    uint8_t* wpos               # next byte in `cursor`
+    uint8_t* wend               # end of `cursor`
+    uint32_t spare_bytes        # room in the slabs behind `cursor`
+    uint32_t count              # records
+    uint32_t record_bytes       # uncompressed bytes of all records
+    uint32_t wire_bytes         # bytes of the records part once sealed
+    uint32_t records_crc        # CRC-32C of the records part once sealed
+    uint32_t largest_record     # bytes
+    int64_t base_timestamp_ms
+    int64_t max_timestamp_ms
+    int64_t created_ns          # never changes, also across retries and splits
+    int64_t last_attempt_ns
+    int64_t drained_ns
+    int64_t backoff_ns          # drawn once per re-enqueue (P-D.6.4)
+    int32_t attempts
+    int32_t last_code           # the Kafka code that the latest attempt ended with, or 0
+    int32_t leader_epoch        # newest leader epoch this batch has seen (P-D.6.3), -1: none
+    int32_t attempts_at_change  # `attempts` when that epoch appeared
+    uint16_t codec
+    bint is_closed              # takes no more records
+    bint is_sealed              # compressed and summed
+    bint is_done                # its result is complete
+    bint is_retry               # re-enqueued at least once
+    bint was_split              # made by a split
+    bint has_sequence
+    bint sequence_reset         # rewritten by an epoch bump
+    bint is_uncertain           # it failed in a way that it may have been written all the same
+    int32_t requests            # requests that hold its slabs now
+    int64_t producer_id
+    int16_t producer_epoch
+    int32_t base_sequence
+    int64_t number              # place among the partition's batches that have a sequence
+    ProducerBatch* next         # partition queue
+    ProducerBatch* flight_prev  # partition's in-flight list, in sequence order
+    ProducerBatch* flight_next
+
+cdef struct Sealer:
+    # The I/O thread's fixed output scratch for compression.
+    # OWNER the Sender.  THREADS the I/O thread.
+    Compressor* compressor      # owned; NULL: no compression
+    uint8_t* out                # owned
+    size_t out_capacity
+    Span* spans                 # owned
+    int span_capacity
+
+# Bytes `record` takes as number `index` of a batch with this base timestamp; *body gets the
+# length field's value.
+cdef uint32_t record_size(
+    const Record* record, int64_t timestamp_delta, uint32_t index, uint32_t* body) noexcept nogil
+# Most bytes `record` can take in any batch, header of the batch included (P-E.7.3).
+cdef int64_t record_upper_bound(const Record* record) noexcept nogil
+
+cdef ProducerBatch* batch_new(
+    void* partition, Result* result, uint16_t codec, int64_t now_ns) noexcept nogil
+cdef void batch_free(ProducerBatch* batch, BufferPool* pool) noexcept nogil
+cdef void batch_add_slabs(ProducerBatch* batch, Slab* chain) noexcept nogil
+cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil
+# Bytes of the pool that it has, whether written or not.
+cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil
+# Requires batch_room(batch) >= size.
+cdef void batch_append(
+    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body) noexcept nogil
+
+cdef void sealer_free(Sealer* sealer) noexcept nogil
+# Compress if asked, sum, give unused slabs back. FP_OK; else the batch cannot be sent.
+cdef FpStatus batch_seal(ProducerBatch* batch, Sealer* sealer, BufferPool* pool) noexcept nogil
+# Write the 61 header bytes (P-E.1) with the batch's producer state; requires is_sealed.
+cdef void batch_write_header(
+    ProducerBatch* batch, uint8_t* out, bint is_transactional) noexcept nogil

@@ -1,0 +1,307 @@
+"""Writes record batches (v2): opens, appends, seals.
+
+Record v2 (P-E.3):
+    length varint | attributes 0 | timestampDelta varlong | offsetDelta varint |
+    keyLength varint, key | valueLength varint, value | headers: count varint, entries
+"""
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab, pool_give, slab_from_heap
+from fastprod._core.bytes.crc32c cimport crc32c_combine, crc32c_update
+from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_UNSUPPORTED, FpStatus
+from fastprod._core.bytes.varint cimport varint_put, varint_size
+from fastprod._core.bytes.wire cimport fp_put_u16, fp_put_u32, fp_put_u64
+from fastprod._core.codec.compressor cimport Span, compressor_bound, compressor_free, compressor_run
+from fastprod._core.delivery.result cimport Result, result_release
+
+
+cdef uint32_t record_size(
+    const Record* record, int64_t timestamp_delta, uint32_t index, uint32_t* body
+) noexcept nogil:
+    cdef uint32_t size = (
+        1 + varint_size(timestamp_delta) + varint_size(index)
+        + varint_size(record.key_size) + varint_size(record.value_size)
+    )
+    if record.key_size > 0:
+        size += <uint32_t>record.key_size
+    if record.value_size > 0:
+        size += <uint32_t>record.value_size
+    size += record.headers_size if record.headers != NULL else 1
+    body[0] = size
+    return size + varint_size(size)
+
+
+cdef int64_t record_upper_bound(const Record* record) noexcept nogil:
+    cdef int64_t size = BATCH_HEADER_BYTES + RECORD_OVERHEAD_BYTES
+    size += varint_size(record.key_size) + max(0, record.key_size)
+    size += varint_size(record.value_size) + max(0, record.value_size)
+    size += record.headers_size if record.headers != NULL else 1
+    return size
+
+
+cdef ProducerBatch* batch_new(
+    void* partition, Result* result, uint16_t codec, int64_t now_ns
+) noexcept nogil:
+    cdef ProducerBatch* batch = <ProducerBatch*>calloc(1, sizeof(ProducerBatch))
+    if batch == NULL:
+        return NULL
+    batch.partition = partition
+    batch.result = result
+    batch.codec = codec
+    batch.created_ns = now_ns
+    batch.last_attempt_ns = now_ns
+    batch.leader_epoch = -1
+    batch.attempts_at_change = -1
+    batch.producer_id = -1
+    batch.producer_epoch = -1
+    batch.base_sequence = -1
+    return batch
+
+
+cdef void batch_free(ProducerBatch* batch, BufferPool* pool) noexcept nogil:
+    pool_give(pool, batch.first)
+    result_release(batch.result)
+    free(batch)
+
+
+cdef void batch_add_slabs(ProducerBatch* batch, Slab* chain) noexcept nogil:
+    cdef Slab* slab = chain
+    cdef Slab* last
+    if chain == NULL:
+        return
+    if batch.first == NULL:
+        batch.first = chain
+        batch.cursor = chain
+        batch.wpos = chain.base
+        batch.wend = chain.base + chain.size
+        slab = chain.next
+    else:
+        last = batch.cursor
+        while last.next != NULL:
+            last = last.next
+        last.next = chain
+    while slab != NULL:
+        batch.spare_bytes += slab.size
+        slab = slab.next
+
+
+cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil:
+    return <uint32_t>(batch.wend - batch.wpos) + batch.spare_bytes
+
+
+cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil:
+    cdef size_t size = 0
+    cdef Slab* slab = batch.first
+    while slab != NULL:
+        size += slab.size
+        slab = slab.next
+    return size
+
+
+cdef void _write(ProducerBatch* batch, const uint8_t* data, size_t size) noexcept nogil:
+    """Copy bytes behind the cursor, across slab borders."""
+    cdef size_t space
+    cdef Slab* slab
+    while size > 0:
+        space = <size_t>(batch.wend - batch.wpos)
+        if space == 0:
+            slab = batch.cursor
+            slab.used = slab.size
+            slab = slab.next
+            batch.cursor = slab
+            batch.spare_bytes -= slab.size
+            batch.wpos = slab.base
+            batch.wend = slab.base + slab.size
+            continue
+        if space > size:
+            space = size
+        memcpy(batch.wpos, data, space)
+        batch.wpos += space
+        data += space
+        size -= space
+
+
+cdef void batch_append(
+    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body
+) noexcept nogil:
+    cdef uint8_t head[32]
+    cdef uint8_t middle[8]
+    cdef uint8_t* p
+    cdef bint fits = <size_t>(batch.wend - batch.wpos) >= size
+    if batch.count == 0:
+        batch.base_timestamp_ms = record.timestamp_ms
+        batch.max_timestamp_ms = record.timestamp_ms
+    elif record.timestamp_ms > batch.max_timestamp_ms:
+        batch.max_timestamp_ms = record.timestamp_ms
+    p = batch.wpos if fits else head
+    p = varint_put(p, body)
+    p[0] = 0
+    p = varint_put(p + 1, record.timestamp_ms - batch.base_timestamp_ms)
+    p = varint_put(p, batch.count)
+    p = varint_put(p, record.key_size)
+    if fits:
+        if record.key_size > 0:
+            memcpy(p, record.key, record.key_size)
+            p += record.key_size
+        p = varint_put(p, record.value_size)
+        if record.value_size > 0:
+            memcpy(p, record.value, record.value_size)
+            p += record.value_size
+        if record.headers != NULL:
+            memcpy(p, record.headers, record.headers_size)
+            p += record.headers_size
+        else:
+            p[0] = 0
+            p += 1
+        batch.wpos = p
+    else:
+        _write(batch, head, p - head)
+        if record.key_size > 0:
+            _write(batch, record.key, record.key_size)
+        p = varint_put(middle, record.value_size)
+        _write(batch, middle, p - middle)
+        if record.value_size > 0:
+            _write(batch, record.value, record.value_size)
+        if record.headers != NULL:
+            _write(batch, record.headers, record.headers_size)
+        else:
+            head[0] = 0
+            _write(batch, head, 1)
+    batch.count += 1
+    batch.record_bytes += size
+    if size > batch.largest_record:
+        batch.largest_record = size
+    batch.result.count = batch.count
+
+
+cdef void sealer_free(Sealer* sealer) noexcept nogil:
+    compressor_free(sealer.compressor)
+    free(sealer.out)
+    free(sealer.spans)
+    sealer.compressor = NULL
+    sealer.out = NULL
+    sealer.spans = NULL
+    sealer.out_capacity = 0
+    sealer.span_capacity = 0
+
+
+cdef FpStatus batch_seal(ProducerBatch* batch, Sealer* sealer, BufferPool* pool) noexcept nogil:
+    cdef Slab* slab
+    cdef uint32_t crc = 0
+    cdef FpStatus status
+    batch.is_closed = True
+    if batch.is_sealed:
+        return FP_OK
+    batch.cursor.used = <uint32_t>(batch.wpos - batch.cursor.base)
+    pool_give(pool, batch.cursor.next)
+    batch.cursor.next = NULL
+    batch.spare_bytes = 0
+    batch.wire_bytes = batch.record_bytes
+    if batch.codec != 0:
+        if sealer.compressor == NULL:
+            return FP_UNSUPPORTED   # the header would name a codec that the bytes do not have
+        status = _compress(batch, sealer, pool)
+        if status != FP_OK:
+            return status
+    slab = batch.first
+    while slab != NULL:
+        crc = crc32c_update(crc, slab.base, slab.used)
+        slab = slab.next
+    batch.records_crc = crc
+    batch.is_sealed = True
+    return FP_OK
+
+
+cdef FpStatus _compress(ProducerBatch* batch, Sealer* sealer, BufferPool* pool) noexcept nogil:
+    cdef FpStatus status
+    cdef size_t written = 0
+    cdef int count = 0
+    cdef Slab* slab = batch.first
+    status = _reserve(batch, sealer)
+    if status != FP_OK:
+        return status
+    while slab != NULL:
+        sealer.spans[count].base = slab.base
+        sealer.spans[count].size = slab.used
+        count += 1
+        slab = slab.next
+    status = compressor_run(
+        sealer.compressor, sealer.spans, count, sealer.out, sealer.out_capacity, &written)
+    if status != FP_OK:
+        return status
+    batch.wire_bytes = <uint32_t>written
+    return _copy_back(batch, sealer.out, written, pool)
+
+
+cdef FpStatus _reserve(ProducerBatch* batch, Sealer* sealer) noexcept nogil:
+    """Make the scratch as large as this batch may need; it grows to the largest batch and stays."""
+    cdef size_t need = compressor_bound(sealer.compressor, batch.record_bytes)
+    cdef int slabs = 0
+    cdef Slab* slab = batch.first
+    while slab != NULL:
+        slabs += 1
+        slab = slab.next
+    if need > sealer.out_capacity:
+        free(sealer.out)
+        sealer.out = <uint8_t*>malloc(need)
+        sealer.out_capacity = need if sealer.out != NULL else 0
+    if slabs > sealer.span_capacity:
+        free(sealer.spans)
+        sealer.spans = <Span*>malloc(slabs * 2 * sizeof(Span))
+        sealer.span_capacity = slabs * 2 if sealer.spans != NULL else 0
+    if sealer.out == NULL or sealer.spans == NULL:
+        return FP_NOMEM
+    return FP_OK
+
+
+cdef FpStatus _copy_back(
+    ProducerBatch* batch, const uint8_t* data, size_t size, BufferPool* pool
+) noexcept nogil:
+    """Put the compressed bytes into the batch's own slabs; the rest goes back to the pool.
+
+    Incompressible input may come out a little longer than it went in: a heap slab takes the excess.
+    """
+    cdef Slab* slab = batch.first
+    cdef Slab* last = NULL
+    cdef size_t part
+    while slab != NULL and size > 0:
+        part = min(size, <size_t>slab.size)
+        memcpy(slab.base, data, part)
+        slab.used = <uint32_t>part
+        data += part
+        size -= part
+        last = slab
+        slab = slab.next
+    if size > 0:
+        slab = slab_from_heap(pool, size)
+        if slab == NULL:
+            return FP_NOMEM
+        memcpy(slab.base, data, size)
+        slab.used = <uint32_t>size
+        last.next = slab
+    else:
+        last.next = NULL
+        pool_give(pool, slab)
+    return FP_OK
+
+
+cdef void batch_write_header(
+    ProducerBatch* batch, uint8_t* out, bint is_transactional
+) noexcept nogil:
+    cdef uint32_t crc
+    fp_put_u64(out, 0)
+    fp_put_u32(out + 8, BATCH_HEADER_BYTES - 12 + batch.wire_bytes)
+    fp_put_u32(out + 12, 0xFFFFFFFFU)
+    out[16] = 2
+    fp_put_u16(out + 21, batch.codec | (0x10 if is_transactional else 0))
+    fp_put_u32(out + 23, batch.count - 1)
+    fp_put_u64(out + 27, <uint64_t>batch.base_timestamp_ms)
+    fp_put_u64(out + 35, <uint64_t>batch.max_timestamp_ms)
+    fp_put_u64(out + 43, <uint64_t>batch.producer_id)
+    fp_put_u16(out + 51, <uint16_t>batch.producer_epoch)
+    fp_put_u32(out + 53, <uint32_t>batch.base_sequence)
+    fp_put_u32(out + 57, batch.count)
+    crc = crc32c_update(0, out + 21, BATCH_HEADER_BYTES - 21)
+    fp_put_u32(out + 17, crc32c_combine(crc, batch.records_crc, batch.wire_bytes))

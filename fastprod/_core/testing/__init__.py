@@ -1,0 +1,1 @@
+"""What tests and benchmarks call of the engine, and Python does not see otherwise."""

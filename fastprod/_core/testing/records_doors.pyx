@@ -1,0 +1,139 @@
+"""Doors to the batch writer and the header encoder."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from fastprod._core.bytes.buffer_pool cimport (
+    Slab, pool_destroy, pool_free_bytes, pool_init, pool_take, slab_from_heap,
+)
+from fastprod._core.bytes.fp_status cimport check
+from fastprod._core.codec.compressor cimport compressor_new
+from fastprod._core.delivery.result cimport (
+    incomplete_destroy, incomplete_init, result_abandon, result_new,
+)
+from fastprod._core.records.headers cimport encode_headers
+from fastprod._core.records.record_batch cimport (
+    BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_free, batch_new, batch_room,
+    batch_seal, batch_write_header, record_size, record_upper_bound, sealer_free,
+)
+
+
+def encode_headers_for_test(headers):
+    return encode_headers(headers)
+
+
+cdef int _set_record(Record* record, timestamp_ms, bytes key, bytes value, bytes headers) except -1:
+    """Point `record` at the bytes objects, which the caller keeps alive."""
+    memset(record, 0, sizeof(Record))
+    record.timestamp_ms = timestamp_ms
+    record.key_size = -1
+    record.value_size = -1
+    if key is not None:
+        record.key = key
+        record.key_size = <int32_t>len(key)
+    if value is not None:
+        record.value = value
+        record.value_size = <int32_t>len(value)
+    if headers is not None:
+        record.headers = headers
+        record.headers_size = <uint32_t>len(headers)
+    return 0
+
+
+cdef int _add_room(BatchForTest door, uint32_t missing) except -1:
+    """From the pool, or heap slabs of the sizes asked for, over and over."""
+    cdef Slab* chain = NULL
+    cdef Slab** tail = &chain
+    if not door.slab_bytes:
+        check(pool_take(&door.pool, missing, door.batch.first != NULL, &chain))
+        batch_add_slabs(door.batch, chain)
+        return 0
+    while missing > 0:
+        tail[0] = slab_from_heap(
+            &door.pool, door.slab_bytes[door.slabs_made % len(door.slab_bytes)])
+        door.slabs_made += 1
+        missing -= min(missing, tail[0].size)
+        tail = &tail[0].next
+    batch_add_slabs(door.batch, chain)
+    return 0
+
+
+cdef class BatchForTest:
+    """See the .pyi."""
+
+    def __cinit__(self, codec=0, level=None, slab_bytes=(), pool_bytes=0):
+        self.slab_bytes = tuple(slab_bytes)
+        incomplete_init(&self.incomplete)
+        check(pool_init(&self.pool, pool_bytes))
+        if level is not None:
+            self.sealer.compressor = compressor_new(codec, level)
+        self.batch = batch_new(NULL, result_new(&self.incomplete, 0), codec, 0)
+
+    def __dealloc__(self):
+        if self.batch != NULL:
+            result_abandon(self.batch.result)
+            batch_free(self.batch, &self.pool)
+        sealer_free(&self.sealer)
+        pool_destroy(&self.pool)
+        incomplete_destroy(&self.incomplete)
+
+    def reserve(self, uint32_t size_bytes):
+        if batch_room(self.batch) < size_bytes:
+            _add_room(self, size_bytes - batch_room(self.batch))
+
+    def append(self, timestamp_ms, key, value, headers=None):
+        cdef Record record
+        cdef uint32_t size, body
+        cdef int64_t delta = 0
+        _set_record(&record, timestamp_ms, key, value, headers)
+        if self.batch.count > 0:
+            delta = record.timestamp_ms - self.batch.base_timestamp_ms
+        size = record_size(&record, delta, self.batch.count, &body)
+        self.reserve(size)
+        batch_append(self.batch, &record, size, body)
+        return size
+
+    def seal(self):
+        check(batch_seal(self.batch, &self.sealer, &self.pool))
+
+    def header(self, producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False):
+        cdef uint8_t out[BATCH_HEADER_BYTES]
+        self.batch.producer_id = producer_id
+        self.batch.producer_epoch = producer_epoch
+        self.batch.base_sequence = base_sequence
+        batch_write_header(self.batch, out, transactional)
+        return (<char*>out)[:BATCH_HEADER_BYTES]
+
+    def body(self):
+        cdef Slab* slab = self.batch.first
+        parts = []
+        while slab != NULL:
+            parts.append((<char*>slab.base)[:slab.used])
+            slab = slab.next
+        return b"".join(parts)
+
+    def slabs(self):
+        cdef Slab* slab = self.batch.first
+        found = []
+        while slab != NULL:
+            found.append((slab.used, slab.size))
+            slab = slab.next
+        return found
+
+    @property
+    def counters(self):
+        return {
+            "count": self.batch.count,
+            "record_bytes": self.batch.record_bytes,
+            "wire_bytes": self.batch.wire_bytes,
+            "largest_record": self.batch.largest_record,
+            "room": batch_room(self.batch),
+            "result_count": self.batch.result.count,
+            "free_bytes": pool_free_bytes(&self.pool),
+            "heap_bytes": self.pool.heap_bytes,
+        }
+
+
+def record_upper_bound_for_test(key, value, headers=None):
+    cdef Record record
+    _set_record(&record, 0, key, value, headers)
+    return record_upper_bound(&record)

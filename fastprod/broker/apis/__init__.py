@@ -1,1 +1,0 @@
-"""One module for each family of APIs: what `KafkaApis` dispatches to."""

@@ -1,0 +1,1 @@
+"""What the nodes of a cluster share: topics, partitions, leaders, ids."""

@@ -1,0 +1,141 @@
+"""What the nodes of one cluster share: identity, addresses, who is up, who leads."""
+
+from __future__ import annotations
+
+import binascii
+import os
+import threading
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from fastprod.broker.cluster.partition import NO_NODE, Partition
+from fastprod.broker.cluster.topics import Topics
+
+
+class NodeAddress(NamedTuple):
+    """Where clients reach a node."""
+
+    id: int
+    host: str
+    port: int
+
+
+def new_cluster_id() -> str:
+    """Return 22 random characters, as Kafka's cluster ids are."""
+    text = binascii.b2a_base64(os.urandom(16), newline=False).decode("ascii")
+    return text.rstrip("=").replace("+", "-").replace("/", "_")
+
+
+class Cluster:
+    """The nodes, and which of them are up. Any thread.
+
+    Args:
+        cluster_id: its name for itself.
+        node_ids: every node that there can be; the addresses come with `node_up`.
+        topics: shared by all nodes.
+    """
+
+    def __init__(self, cluster_id: str, node_ids: Sequence[int], topics: Topics) -> None:
+        self.cluster_id = cluster_id
+        self.node_ids = tuple(node_ids)
+        self.topics = topics
+        self._lock = threading.Lock()
+        # Replaced as a whole, so that readers take no lock.
+        self._up: dict[int, NodeAddress] = {}
+
+    def addresses(self) -> list[NodeAddress]:
+        """Nodes that are up, by id."""
+        return list(self._up.values())
+
+    def address(self, node_id: int) -> NodeAddress | None:
+        """Where a node is reached, or None if it is down."""
+        return self._up.get(node_id)
+
+    def is_up(self, node_id: int) -> bool:
+        """Whether the node serves."""
+        return node_id in self._up
+
+    @property
+    def controller_id(self) -> int:
+        """The node that makes and deletes topics: the first that is up; -1: none is."""
+        return next(iter(self._up), NO_NODE)
+
+    def coordinator(self, key: str) -> NodeAddress | None:
+        """The coordinator of a group or a transactional id: the same while the same nodes are up
+        (B-E1).
+        """
+        up = self.addresses()
+        return up[binascii.crc32(key.encode("utf-8")) % len(up)] if up else None
+
+    def node_up(self, address: NodeAddress) -> list[Partition]:
+        """Note that a node is up; returns the partitions that it leads again."""
+        with self._lock:
+            up = {**self._up, address.id: address}
+            self._up = dict(sorted(up.items()))
+            gained = []
+            live = self._set_live(address.id, True)
+            for partition in self._partitions():
+                if partition.leader == NO_NODE and address.id in partition.replicas:
+                    partition.move_leader(address.id, live)
+                    gained.append(partition)
+                else:
+                    partition.sync_isr(live)
+            self._leaders_moved(gained)
+            return gained
+
+    def node_down(self, node_id: int, move_leaders: bool) -> list[Partition]:
+        """Note that a node is down; returns the partitions that it led.
+
+        Args:
+            node_id: which.
+            move_leaders: let other nodes lead them; else they have no leader until it is back.
+        """
+        with self._lock:
+            self._up = {id: each for id, each in self._up.items() if id != node_id}
+            lost = []
+            live = self._set_live(node_id, False)
+            for partition in self._partitions():
+                if partition.leader == node_id:
+                    heir = self._heir(partition) if move_leaders else NO_NODE
+                    partition.move_leader(heir, live)
+                    lost.append(partition)
+                else:
+                    partition.sync_isr(live)
+            self._leaders_moved(lost)
+            return lost
+
+    def move_leader(self, partition: Partition, node_id: int) -> int:
+        """Let another node lead a partition, or none (-1); returns the new leader epoch.
+
+        Raises:
+            OSError: it cannot be written down; it holds until the broker stops.
+        """
+        with self._lock:
+            epoch = partition.move_leader(node_id, self.topics.live)
+            self._leaders_moved([partition])
+            return epoch
+
+    def _leaders_moved(self, partitions: Sequence[Partition]) -> None:
+        """Write the new epochs down: none that a client has seen may come again after a restart
+        (B-C8.6).
+        """
+        if partitions:
+            self.topics.save(dict.fromkeys(each.topic for each in partitions))
+
+    def _set_live(self, node_id: int, lives: bool) -> Collection[int]:
+        """Let new topics use the node, or not; the caller changes the topics that exist."""
+        before = self.topics.live
+        live = [id for id in self.node_ids if (lives if id == node_id else id in before)]
+        self.topics.set_live(live)
+        return live
+
+    def _partitions(self) -> list[Partition]:
+        return [each for topic in self.topics.all() for each in topic.partitions]
+
+    def _heir(self, partition: Partition) -> int:
+        """A replica that is up or, since all nodes share one log, any node; -1: none is up."""
+        for node_id in partition.replicas:
+            if node_id in self._up:
+                return node_id
+        up = list(self._up)
+        return up[partition.index % len(up)] if up else NO_NODE

@@ -1,0 +1,548 @@
+"""The topics of a cluster: names, ids, settings, partitions (B-D4)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.topic_config import InvalidConfigError, TopicConfig
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_error import LogError
+from fastprod.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC_EXCEPTION,
+    POLICY_VIOLATION,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+_log = logging.getLogger(__name__)
+
+MAX_PARTITION_COUNT = 100_000
+"""Most partitions of one topic: each is a log."""
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Reserved names (B-E1): nobody creates or writes them."""
+
+# How many topics are written down in one step, at most.
+_GROUP_COUNT = 64
+_MIN_ISR = "min.insync.replicas"
+_MAX_NAME_LENGTH = 249
+_MOST_MESSAGE_LENGTH = 1000
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+_COLLIDING = frozenset("._")
+
+ZERO_ID = bytes(16)
+
+
+class TopicError(Exception):
+    """A topic cannot be made, found or changed.
+
+    Attributes:
+        code: Kafka's error code.
+        message: what is wrong, for the client.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        # It may quote the client, and has to fit into a string of the protocol.
+        if len(message) > _MOST_MESSAGE_LENGTH:
+            message = f"{message[:_MOST_MESSAGE_LENGTH]}..."
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class SavedPartition(NamedTuple):
+    """What is kept of a partition over a restart, besides its log."""
+
+    replicas: list[int]
+    leader_epoch: int
+
+
+class SavedTopic(NamedTuple):
+    """What is kept of a topic over a restart."""
+
+    name: str
+    id: bytes
+    config: dict[str, str]
+    partitions: list[SavedPartition]
+
+
+class NewTopic(NamedTuple):
+    """A topic that is to be made; see `Topics.check_new`."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str | None] = {}
+    assignment: Mapping[int, Sequence[int]] = {}
+
+
+class Topic:
+    """One topic. Its partitions are only ever added to; any thread.
+
+    Attributes:
+        id: 16 bytes; another one after it was deleted and made again.
+        config: replaced as a whole when it changes.
+        created_ns: by the broker's clock; for `metadata_lag_ms`.
+    """
+
+    __slots__ = ("config", "created_ns", "id", "name", "partitions")
+
+    def __init__(self, name: str, id: bytes, config: TopicConfig, created_ns: int) -> None:
+        self.name = name
+        self.id = id
+        self.config = config
+        self.created_ns = created_ns
+        self.partitions: list[Partition] = []
+
+    def partition(self, index: int) -> Partition | None:
+        """Partition number `index`, or None if there is none."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def saved(self) -> SavedTopic:
+        """What the journal keeps of it."""
+        return SavedTopic(
+            self.name,
+            self.id,
+            self.config.overrides,
+            [SavedPartition(each.replicas, each.leader_epoch) for each in self.partitions],
+        )
+
+
+def invalid_name_reason(name: str) -> str | None:
+    """Say what is wrong with a topic's name, or None (B-D1)."""
+    if not name:
+        return "the empty string is not a topic name"
+    if name in (".", ".."):
+        return f"{name!r} is not a topic name"
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"a topic name has at most {_MAX_NAME_LENGTH} characters, this one {len(name)}"
+    if not _NAME_CHARACTERS.issuperset(name):
+        return f"topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'"
+    return None
+
+
+OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
+"""Makes or recovers a log: topic, partition, the topic's id, its settings."""
+
+OnChange = Callable[[Sequence[SavedTopic], Sequence[bytes]], None]
+"""Writes down: topics as they are now, ids of topics that are gone; all or nothing."""
+
+
+class Topics:
+    """Every topic by name and by id.
+
+    Any thread: look-ups take no lock, changes are made under one.
+
+    Args:
+        config: gives the defaults of topics.
+        node_ids: nodes that can lead partitions.
+        open_log: makes the log of a partition.
+        now_ns: the broker's clock.
+        on_change: writes down topics that are new or have changed, and ids of those that are gone;
+            called under the lock; None: they live in memory alone.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+        open_log: OpenLog,
+        now_ns: Callable[[], int],
+        on_change: OnChange | None = None,
+    ) -> None:
+        self._config = config
+        # Topics without settings of their own share this object, and what is computed from it.
+        self._plain_config = TopicConfig(config, {})
+        self._node_ids = list(node_ids)
+        # Until nodes are reported up or down, all count as up.
+        self._live = self._node_ids
+        self._open_log = open_log
+        self._on_change = on_change
+        self._now_ns = now_ns
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        # Names of all topics, and of those that are being made.
+        self._reserved: set[str] = set()
+        # Names with a dot or an underscore, by their spelling in names of metrics (both alike).
+        self._by_folded: dict[str, list[str]] = {}
+        self._partition_count = 0
+        self._is_closed = False
+        self._lock = threading.RLock()
+
+    @property
+    def live(self) -> Sequence[int]:
+        """Nodes that new topics may use, by id."""
+        return self._live
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether another thread makes or deletes topics: the caller would have to wait."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        self._lock.release()
+        return False
+
+    def set_live(self, node_ids: Sequence[int]) -> None:
+        """Have the leaders of topics that are made from now on be among these nodes."""
+        with self._lock:
+            self._live = list(node_ids)
+
+    def get(self, name: str) -> Topic | None:
+        """The topic called `name`, or None."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with that id, or None."""
+        return self._by_id.get(bytes(topic_id))
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """One partition, or None if the topic or the partition does not exist."""
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition(index)
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        # Without the lock, which is held for long while a topic of many partitions is made.
+        by_name = self._by_name.copy()
+        return [by_name[name] for name in sorted(by_name)]
+
+    def check_new(
+        self,
+        name: str,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, str | None] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> tuple[TopicConfig, list[list[int]]]:
+        """Return the settings of a new topic and its partitions' replicas, or say why not.
+
+        Args:
+            name: 1 to 249 characters of a-z, A-Z, 0-9, `.`, `_` and `-`; not an internal name.
+            partition_count: 1 or more; -1: `num_partitions`.
+            replication_factor: 1 or more; -1: `default_replication_factor`.
+            config: Kafka's names of topic settings and their values.
+            assignment: partition -> nodes, in place of the two numbers.
+
+        Raises:
+            TopicError: it cannot be made so, or the broker is stopped.
+        """
+        self._refuse_if_closed()
+        reason = invalid_name_reason(name)
+        if reason is None and name in INTERNAL_TOPICS:
+            reason = f"{name} is the name of an internal topic"
+        if reason is not None:
+            raise TopicError(INVALID_TOPIC_EXCEPTION, reason)
+        if name in self._reserved:
+            raise TopicError(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        colliding = self._by_folded.get(_folded(name))
+        if colliding:
+            raise TopicError(
+                INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic(s): {', '.join(colliding)}",
+            )
+        if assignment:
+            replicas = self._checked_assignment(assignment, partition_count, replication_factor)
+        else:
+            count = self._checked_count(partition_count)
+            replicas = self._spread(count, self._checked_factor(replication_factor))
+        self._refuse_too_many(len(replicas))
+        try:
+            return self._topic_config(config), replicas
+        except InvalidConfigError as error:
+            raise TopicError(INVALID_CONFIG, str(error)) from None
+
+    def create(
+        self,
+        name: str,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, str | None] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> Topic:
+        """Make a topic; it can be used when this returns. Arguments as `check_new`.
+
+        Raises:
+            TopicError: as `check_new`, or the broker was stopped meanwhile.
+            OSError: a log's folder cannot be made, or the topic not be written down.
+        """
+        plan = NewTopic(name, partition_count, replication_factor, config or {}, assignment or {})
+        (made,) = self.create_many([plan])
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def create_many(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
+        """Make topics, each for itself; they can be used when this returns.
+
+        Returns:
+            Of each plan the topic, or what `create` raises.
+        """
+        made: list[Topic | Exception] = []
+        for start in range(0, len(plans), _GROUP_COUNT):
+            with self._lock:
+                made += self._create_group(plans[start : start + _GROUP_COUNT])
+        return made
+
+    def _create_group(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
+        """Make topics that are written down in one step, which takes as long as for one."""
+        results: list[Topic | Exception] = []
+        reserved: list[Topic] = []
+        try:
+            for plan in plans:
+                try:
+                    reserved.append(self._prepare(plan))
+                    results.append(reserved[-1])
+                except Exception as error:
+                    results.append(error)
+            # Before they can be found: no client may write to a topic that a crash would forget.
+            failed = self._write_each_down(reserved)
+        except BaseException:
+            for topic in reserved:
+                self._undo(topic)
+            raise
+        for at, made in enumerate(results):
+            if isinstance(made, Topic) and made.id in failed:
+                self._undo(made)
+                results[at] = failed[made.id]
+            elif isinstance(made, Topic):
+                self._publish(made)
+        return results
+
+    def _prepare(self, plan: NewTopic) -> Topic:
+        """Open the logs of a topic and reserve its name; nobody can find it yet."""
+        config, replicas = self.check_new(*plan)
+        topic = Topic(plan.name, os.urandom(16), config, self._now_ns())
+        self._reserve(topic)
+        try:
+            for nodes in replicas:
+                self._add_partition(topic, SavedPartition(nodes, 0))
+                self._refuse_if_closed()
+        except BaseException:
+            self._undo(topic)
+            raise
+        return topic
+
+    def _undo(self, topic: Topic) -> None:
+        """Undo `_prepare`."""
+        self._release(topic)
+        self._delete_logs(topic)
+
+    def _delete_logs(self, topic: Topic) -> None:
+        """Delete the logs of a topic; a stop leaves folders to the next start."""
+        for partition in topic.partitions:
+            try:
+                partition.delete(removes_files=not self._is_closed)
+            except LogError as error:
+                # The topic is gone; a new topic of that name renames what is left of it.
+                _log.error("files of %s stay: %s", partition, error)
+
+    def _write_each_down(self, topics: Sequence[Topic]) -> dict[bytes, OSError]:
+        """Write topics down, together if that can be; returns what went wrong, by their ids."""
+        try:
+            self._write_down(topics)
+        except OSError as error:
+            if len(topics) == 1:
+                return {topics[0].id: error}
+            failed: dict[bytes, OSError] = {}
+            for topic in topics:
+                failed |= self._write_each_down([topic])
+            return failed
+        return {}
+
+    def restore(self, saved: SavedTopic) -> Topic:
+        """Add a topic of an earlier run, with its logs; each leader epoch grows (B-C8.6)."""
+        with self._lock:
+            topic = Topic(saved.name, saved.id, self._topic_config(saved.config), self._now_ns())
+            for index, each in enumerate(saved.partitions):
+                nodes = [node for node in each.replicas if node in self._node_ids]
+                replicas = nodes or [self._node_ids[index % len(self._node_ids)]]
+                partition = self._add_partition(topic, SavedPartition(replicas, 0))
+                # A crash may have come before a move of the leader was written down.
+                partition.leader_epoch = max(each.leader_epoch, partition.log.latest_epoch) + 1
+            self._reserve(topic)
+            self._publish(topic)
+            return topic
+
+    def save(self, names: Iterable[str]) -> None:
+        """Write down the topics of these names, whose leaders have changed.
+
+        Raises:
+            OSError: they cannot be written down.
+        """
+        with self._lock:
+            changed = [self._by_name[name] for name in names if name in self._by_name]
+            self._write_down(changed)
+
+    def delete(self, name: str) -> Topic:
+        """Take the topic out; returns it, with its logs gone and its partitions marked (B-D4.3).
+
+        If the broker is stopped meanwhile, the next start removes the files that are left.
+
+        Raises:
+            TopicError: there is no such topic, or the broker is stopped.
+            OSError: the deletion cannot be written down; the topic stays.
+        """
+        with self._lock:
+            self._refuse_if_closed()
+            topic = self._by_name.get(name)
+            if topic is None:
+                raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'.")
+            self._write_down((), [topic.id])
+            del self._by_name[name]
+            del self._by_id[topic.id]
+            self._release(topic)
+            self._delete_logs(topic)
+            return topic
+
+    def refuse_changes(self) -> None:
+        """Make and delete no topics from now on; what is under way ends soon. Does not block."""
+        self._is_closed = True
+
+    def close(self) -> None:
+        """`refuse_changes`, then close every log, even if closing another one fails."""
+        self.refuse_changes()
+        with self._lock, contextlib.ExitStack() as steps:
+            for topic in self.all():
+                for partition in topic.partitions:
+                    steps.callback(partition.close)
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise TopicError(BROKER_NOT_AVAILABLE, "this broker is stopped")
+
+    def _reserve(self, topic: Topic) -> None:
+        """Reserve the topic's name."""
+        self._reserved.add(topic.name)
+        if not _COLLIDING.isdisjoint(topic.name):
+            self._by_folded.setdefault(_folded(topic.name), []).append(topic.name)
+
+    def _publish(self, topic: Topic) -> None:
+        """Let clients find the topic."""
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _release(self, topic: Topic) -> None:
+        """Give up the topic's name."""
+        self._reserved.discard(topic.name)
+        self._partition_count -= len(topic.partitions)
+        names = self._by_folded.get(_folded(topic.name), [])
+        if topic.name in names:
+            names.remove(topic.name)
+            if not names:
+                del self._by_folded[_folded(topic.name)]
+
+    def _refuse_too_many(self, added_count: int) -> None:
+        most = self._config.max_partitions
+        if self._partition_count + added_count > most:
+            raise TopicError(
+                POLICY_VIOLATION,
+                f"{added_count:,} partitions more; there are {self._partition_count:,}, and "
+                f"max_partitions is {most:,}",
+            )
+
+    def _write_down(self, changed: Sequence[Topic], deleted: Sequence[bytes] = ()) -> None:
+        if self._on_change is not None and (changed or deleted):
+            self._on_change([topic.saved() for topic in changed], deleted)
+
+    def _add_partition(self, topic: Topic, saved: SavedPartition) -> Partition:
+        index = len(topic.partitions)
+        log = self._open_log(topic.name, index, topic.id, topic.config)
+        partition = Partition(
+            topic.name, index, log, saved.replicas, saved.leader_epoch, self._live
+        )
+        # As in Kafka: with fewer replicas no append with acks=all could succeed.
+        partition.min_isr = min(topic.config.number(_MIN_ISR), len(saved.replicas))
+        topic.partitions.append(partition)
+        self._partition_count += 1
+        return partition
+
+    def _spread(self, count: int, factor: int) -> list[list[int]]:
+        """Leaders round robin, each followed by the next nodes; nodes that are down come last."""
+        live = self._live
+        down = [each for each in self._node_ids if each not in live]
+        led_by = live or self._node_ids
+        turn_count = min(count, math.lcm(len(led_by), len(down) or 1))
+        turn = [
+            [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
+            for index in range(turn_count)
+        ]
+        # Partitions with the same replicas share a list: that makes checks of large topics quick.
+        return [*turn * (count // turn_count), *turn[: count % turn_count]]
+
+    def _topic_config(self, overrides: Mapping[str, str | None] | None) -> TopicConfig:
+        return TopicConfig(self._config, overrides) if overrides else self._plain_config
+
+    def _checked_count(self, partition_count: int) -> int:
+        count = self._config.num_partitions if partition_count == -1 else partition_count
+        if not 1 <= count <= MAX_PARTITION_COUNT:
+            raise TopicError(
+                INVALID_PARTITIONS,
+                f"{count:,} partitions; a topic has from 1 to {MAX_PARTITION_COUNT:,}",
+            )
+        return count
+
+    def _checked_factor(self, factor: int) -> int:
+        """How many replicas there will be."""
+        if factor == -1:
+            factor = self._config.default_replication_factor
+        node_count = len(self._node_ids)
+        if factor < 1 or (factor > node_count and not self._config.clamp_replication):
+            raise TopicError(
+                INVALID_REPLICATION_FACTOR,
+                f"replication factor {factor}; this cluster has {node_count} node(s)",
+            )
+        return min(factor, node_count)
+
+    def _checked_assignment(
+        self, assignment: Mapping[int, Sequence[int]], partition_count: int, factor: int
+    ) -> list[list[int]]:
+        if partition_count != -1 or factor != -1:
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                "with a replica assignment the numbers of partitions and replicas must be -1",
+            )
+        if sorted(assignment) != list(range(len(assignment))):
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"partitions must be numbered from 0 on without gaps: {sorted(assignment)}",
+            )
+        for index, nodes in assignment.items():
+            if not nodes or len(set(nodes)) != len(nodes):
+                raise TopicError(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {index} is assigned to {list(nodes)}; "
+                    f"it takes at least one node, and each once",
+                )
+            unknown: Iterable[int] = set(nodes) - set(self._node_ids)
+            if unknown:
+                raise TopicError(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {index} is assigned to node(s) {sorted(unknown)} that "
+                    f"do not exist; there are {self._node_ids}",
+                )
+        return [list(assignment[index]) for index in range(len(assignment))]
+
+
+def _rotated(nodes: Sequence[int], index: int) -> list[int]:
+    """`nodes` in turn, beginning with number `index`."""
+    start = index % len(nodes) if nodes else 0
+    return [*nodes[start:], *nodes[:start]]
+
+
+def _folded(name: str) -> str:
+    """The spelling that names have in common if they differ in dots and underscores only."""
+    return name.replace(".", "_")

@@ -1,0 +1,1 @@
+"""From accepted sockets to requests, and from answers back to sockets."""

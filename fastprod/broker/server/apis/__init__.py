@@ -1,0 +1,1 @@
+"""The APIs, one module for each family; KafkaApis calls them."""

@@ -1,0 +1,51 @@
+"""ApiVersions: what the broker takes, in an encoding that every client can read (B-A7)."""
+
+from __future__ import annotations
+
+import re
+
+from fastprod.broker.api_table import ApiTable
+from fastprod.broker.network.connection import ClientSoftware
+from fastprod.broker.server.apis.call import Call
+from fastprod.error_codes import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from fastprod.protocol.api_keys import API_VERSIONS
+from fastprod.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_FIRST_SOFTWARE_VERSION = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
+
+
+class ApiVersionsApi:
+    """Handles ApiVersions. Any thread.
+
+    Args:
+        table: what is listed.
+    """
+
+    def __init__(self, table: ApiTable) -> None:
+        self._table = table
+
+    def handle(self, call: Call[ApiVersionsRequest]) -> None:
+        """List the APIs; note who asks (B-A7.3, B-A3.8)."""
+        if call.version >= _FIRST_SOFTWARE_VERSION:
+            name = call.message.client_software_name
+            version = call.message.client_software_version
+            if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+                self.refuse(call, INVALID_REQUEST, None)
+                return
+            call.request.connection.client_software = ClientSoftware(name, version)
+        # No feature is listed: one with minimum 0 must be left out below version 4 (B-A7.4), and
+        # transaction.version would switch on KIP-890 (B-B1.1).
+        call.answer(ApiVersionsResponse(error_code=NONE, api_keys=self._table.api_versions()))
+
+    def refuse(self, call: Call[ApiVersionsRequest], code: int, text: str | None) -> None:
+        """Answer with `code`."""
+        call.answer(ApiVersionsResponse(error_code=code))
+
+    def unsupported(self) -> ApiVersionsResponse:
+        """The answer to a version that is not listed; to be written as version 0 (B-A7.2).
+
+        It holds the entry of ApiVersions alone, so that the client can choose another (KIP-511).
+        """
+        own = [each for each in self._table.api_versions() if each.api_key == API_VERSIONS]
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=own)

@@ -1,0 +1,244 @@
+"""Metadata and DescribeCluster: nodes, topics and leaders (B-D4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fastprod.broker.cluster.cluster import Cluster
+from fastprod.broker.cluster.partition import NO_NODE, Partition
+from fastprod.broker.cluster.topics import (
+    INTERNAL_TOPICS,
+    ZERO_ID,
+    NewTopic,
+    Topic,
+    invalid_name_reason,
+)
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.server.apis.call import Call, change_topics
+from fastprod.broker.server.item_errors import item_error
+from fastprod.broker.threads.overflow_worker import OverflowWorker
+from fastprod.error_codes import (
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from fastprod.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from fastprod.protocol.messages.metadata import (
+    UNKNOWN_OPERATIONS,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+_NS_PER_MS = 1_000_000
+_BROKERS_ENDPOINT = 1
+
+# Without an authorizer everything is allowed: all bits of AclOperation that apply to a kind of
+# resource.
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+_TOPIC_OPERATIONS = sum(
+    1 << bit
+    for bit in (
+        _READ,
+        _WRITE,
+        _CREATE,
+        _DELETE,
+        _ALTER,
+        _DESCRIBE,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+    )
+)
+_CLUSTER_OPERATIONS = sum(
+    1 << bit
+    for bit in (
+        _CREATE,
+        _ALTER,
+        _DESCRIBE,
+        _CLUSTER_ACTION,
+        _DESCRIBE_CONFIGS,
+        _ALTER_CONFIGS,
+        _IDEMPOTENT_WRITE,
+    )
+)
+
+
+class MetadataApi:
+    """Handles Metadata. Any thread.
+
+    Args:
+        cluster: nodes and topics.
+        config: whether topics that are asked for are created, and `metadata_lag_ms`.
+        now_ns: the broker's clock.
+        worker: where many topics are made.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: BrokerConfig,
+        now_ns: Callable[[], int],
+        worker: OverflowWorker,
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._now_ns = now_ns
+        self._worker = worker
+
+    def handle(self, call: Call[MetadataRequest]) -> None:
+        """Answer with the nodes and the topics asked for (B-D4.1)."""
+        message = call.message
+        if message.topics is None or (call.version == 0 and not message.topics):
+            self._answer(call, [self._describe(topic) for topic in self._cluster.topics.all()])
+            return
+        # Each once, as in Kafka: otherwise a small request could have a huge answer.
+        asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
+        create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
+        new = [each.name or "" for each in asked if create and self._is_new(each)]
+        plans = [NewTopic(name) for name in dict.fromkeys(new) if name not in call.request.withheld]
+
+        def answer() -> None:
+            made = zip(plans, self._cluster.topics.create_many(plans), strict=True)
+            failed = {plan.name: each for plan, each in made if isinstance(each, Exception)}
+            self._answer(call, [self._find(each, failed) for each in asked])
+
+        if plans:
+            count = len(plans) * self._config.num_partitions
+            change_topics(self._cluster.topics, self._worker, call, count, answer)
+        else:
+            answer()
+
+    def _is_new(self, asked: MetadataRequestTopic) -> bool:
+        return asked.name is not None and self._cluster.topics.get(asked.name) is None
+
+    def _answer(self, call: Call[MetadataRequest], topics: list[MetadataResponseTopic]) -> None:
+        message = call.message
+        if message.include_topic_authorized_operations:
+            for topic in topics:
+                if topic.error_code == NONE:
+                    topic.topic_authorized_operations = _TOPIC_OPERATIONS
+        response = self._head(topics)
+        if message.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = _CLUSTER_OPERATIONS
+        call.answer(response)
+
+    def refuse(self, call: Call[MetadataRequest], code: int, text: str | None) -> None:
+        """Answer with the nodes, and with `code` for every topic asked for."""
+        topics = [
+            MetadataResponseTopic(error_code=code, name=each.name, topic_id=each.topic_id)
+            for each in call.message.topics or ()
+        ]
+        response = self._head(topics)
+        response.error_code = code
+        call.answer(response)
+
+    def _head(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
+                for each in self._cluster.addresses()
+            ],
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id,
+            topics=topics,
+        )
+
+    def _find(
+        self, asked: MetadataRequestTopic, failed: Mapping[str, Exception]
+    ) -> MetadataResponseTopic:
+        topics = self._cluster.topics
+        if asked.name is None:
+            topic = topics.by_id(asked.topic_id)
+            if topic is None:
+                return MetadataResponseTopic(
+                    error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+                )
+            return self._describe(topic)
+        topic = topics.get(asked.name)
+        if topic is None and asked.name in failed:
+            return _nothing(asked.name, item_error(failed[asked.name]).code)
+        if topic is None:
+            unusable = invalid_name_reason(asked.name) or asked.name in INTERNAL_TOPICS
+            return _nothing(
+                asked.name,
+                INVALID_TOPIC_EXCEPTION if unusable else UNKNOWN_TOPIC_OR_PARTITION,
+            )
+        return self._describe(topic)
+
+    def _describe(self, topic: Topic) -> MetadataResponseTopic:
+        lag_ms = self._config.metadata_lag_ms
+        if lag_ms and self._now_ns() < topic.created_ns + lag_ms * _NS_PER_MS:
+            return _nothing(topic.name, LEADER_NOT_AVAILABLE)
+        return MetadataResponseTopic(
+            error_code=NONE,
+            name=topic.name,
+            topic_id=topic.id,
+            partitions=[self._partition(each) for each in topic.partitions],
+        )
+
+    def _partition(self, partition: Partition) -> MetadataResponsePartition:
+        is_up = self._cluster.is_up
+        leader = partition.leader if is_up(partition.leader) else NO_NODE
+        return MetadataResponsePartition(
+            error_code=NONE if leader != NO_NODE else LEADER_NOT_AVAILABLE,
+            partition_index=partition.index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=[each for each in partition.replicas if not is_up(each)],
+        )
+
+
+def _nothing(name: str, code: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=ZERO_ID)
+
+
+class DescribeClusterApi:
+    """Handles DescribeCluster. Any thread.
+
+    Args:
+        cluster: its nodes.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def handle(self, call: Call[DescribeClusterRequest]) -> None:
+        """Answer with the nodes; there are no separate controllers."""
+        if call.message.endpoint_type != _BROKERS_ENDPOINT:
+            self.refuse(
+                call,
+                MISMATCHED_ENDPOINT_TYPE,
+                f"endpoint type {call.message.endpoint_type}; this is a broker "
+                f"({_BROKERS_ENDPOINT})",
+            )
+            return
+        asked = call.message.include_cluster_authorized_operations
+        call.answer(
+            DescribeClusterResponse(
+                error_code=NONE,
+                cluster_id=self._cluster.cluster_id,
+                controller_id=self._cluster.controller_id,
+                brokers=[
+                    DescribeClusterBroker(broker_id=each.id, host=each.host, port=each.port)
+                    for each in self._cluster.addresses()
+                ],
+                cluster_authorized_operations=_CLUSTER_OPERATIONS if asked else UNKNOWN_OPERATIONS,
+            )
+        )
+
+    def refuse(self, call: Call[DescribeClusterRequest], code: int, text: str | None) -> None:
+        """Answer with `code`."""
+        call.answer(DescribeClusterResponse(error_code=code, error_message=text, cluster_id=""))

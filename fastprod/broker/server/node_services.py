@@ -1,0 +1,253 @@
+"""What all nodes of a broker share: topics, logs, parked operations, the handlers of the APIs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from fastprod.broker.api_table import APIS, ApiTable
+from fastprod.broker.cluster.cluster import Cluster, new_cluster_id
+from fastprod.broker.cluster.data_directory import DataDirectory
+from fastprod.broker.cluster.producer_ids import ProducerIds
+from fastprod.broker.cluster.topic_config import TopicConfig
+from fastprod.broker.cluster.topics import SavedTopic, Topics
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.faults.hooks import Faults
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_directory import LogDirectory
+from fastprod.broker.log.log_upkeep import LogUpkeep
+from fastprod.broker.network.connection import Connection
+from fastprod.broker.network.connection_quotas import ConnectionQuotas
+from fastprod.broker.server.apis.alter_configs import IncrementalAlterConfigsApi
+from fastprod.broker.server.apis.call import ApiHandler
+from fastprod.broker.server.apis.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
+from fastprod.broker.server.apis.describe_configs import DescribeConfigsApi
+from fastprod.broker.server.apis.fetch import FetchApi
+from fastprod.broker.server.apis.find_coordinator import FindCoordinatorApi
+from fastprod.broker.server.apis.init_producer_id import InitProducerIdApi
+from fastprod.broker.server.apis.list_offsets import ListOffsetsApi
+from fastprod.broker.server.apis.metadata import DescribeClusterApi, MetadataApi
+from fastprod.broker.server.apis.produce import ProduceApi
+from fastprod.broker.server.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
+from fastprod.broker.server.apis.topics import CreateTopicsApi, DeleteTopicsApi
+from fastprod.broker.server.dynamic_settings import DynamicSettings
+from fastprod.broker.server.ip_quotas import IpQuotas
+from fastprod.broker.server.kafka_apis import KafkaApis
+from fastprod.broker.server.replica_manager import ReplicaManager
+from fastprod.broker.server.request_log import RequestLog
+from fastprod.broker.threads.clock import Clock, SystemClock
+from fastprod.broker.threads.overflow_worker import OverflowWorker
+from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
+
+_log = logging.getLogger(__name__)
+
+
+class NodeServices:
+    """The broker without its sockets. Any thread; close it once.
+
+    Args:
+        config: of every node.
+        clock: gives the records' timestamps.
+        node_ids: the nodes, by their numbers.
+        data_dir: logs and topics are kept there and found again; None: in memory.
+        table: versions of the APIs.
+        faults: asked about each request.
+
+    Raises:
+        ConfigError: the folder is in use, or damaged.
+        OSError: the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        node_ids: Sequence[int],
+        data_dir: Path | None,
+        table: ApiTable,
+        faults: Faults,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.table = table
+        self._dynamic_settings = DynamicSettings(config, node_ids)
+        self._ip_quotas = IpQuotas()
+        self._directory = None if data_dir is None else DataDirectory(data_dir)
+        self._log_directory = None if data_dir is None else LogDirectory(data_dir)
+        self.log_upkeep = LogUpkeep(
+            clock,
+            config.log_retention_check_interval_ms,
+            config.sync_interval_ms if config.sync == "interval" else None,
+        )
+        self._close_lock = threading.Lock()
+        self._is_closed = False
+        try:
+            self._restore(node_ids)
+        except BaseException:
+            self.log_upkeep.close()
+            if self._directory is not None:
+                self._directory.close()
+            raise
+        # A client's time limits of fetches are real time, whatever `clock` says.
+        self.purgatory = DelayedOperationPurgatory(
+            "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
+        )
+        self.overflow_worker = OverflowWorker("fastprod-broker-overflow")
+        self.topic_worker = OverflowWorker("fastprod-broker-topics")
+        self._removal_worker = OverflowWorker("fastprod-broker-removal")
+        if self._directory is not None and (left := self._directory.deleted_folders()):
+            self._removal_worker.put(lambda: self._remove(left))
+        self.replica_manager = ReplicaManager(self.topics)
+        self.request_log = RequestLog(config.request_log_size)
+        self.apis = KafkaApis(table, self._handlers(), faults, self.request_log)
+
+    def _restore(self, node_ids: Sequence[int]) -> None:
+        directory = self._directory
+        cluster_id, saved = (None, []) if directory is None else directory.read_cluster()
+        if directory is not None:
+            directory.set_aside_deleted()
+        self._is_restoring = True
+        cluster_id = cluster_id or new_cluster_id()
+        self.topics = Topics(
+            self.config,
+            node_ids,
+            self._open_log,
+            self.clock.monotonic_ns,
+            None if directory is None else directory.write_topics,
+        )
+        self.cluster = Cluster(cluster_id, node_ids, self.topics)
+        for topic in saved:
+            self.topics.restore(topic)
+        self._is_restoring = False
+        if directory is not None:
+            restored = [each.saved() for each in self.topics.all()]
+            directory.write_cluster(cluster_id, restored)
+            self._forget_others(directory, restored)
+        self.producer_ids = (
+            ProducerIds()
+            if directory is None
+            else ProducerIds(directory.read_next_producer_id(), directory.write_next_producer_id)
+        )
+
+    def _forget_others(self, directory: DataDirectory, topics: Sequence[SavedTopic]) -> None:
+        """Forget, and log, what the folder has of other topics than these, which are all."""
+        if self._log_directory is not None:
+            self._log_directory.forget_unasked()
+        strays = directory.find_strays(topics)
+        if strays:
+            _log.warning(
+                "%s holds %d folder(s) of partitions of no topic, such as %s; nobody reads them: "
+                "remove them, or keep them elsewhere",
+                directory.path,
+                len(strays),
+                strays[0],
+            )
+
+    def _remove(self, folders: Sequence[Path]) -> None:
+        """Remove folders that an earlier run deleted; a stop leaves the rest to the next start."""
+        for folder in folders:
+            if self._removal_worker.is_closed:
+                return
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                _log.warning("%s stays: %s", folder, error)
+
+    def _open_log(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
+        directory = self._directory
+        if directory is not None and not self._is_restoring:
+            stray = directory.set_aside_stray(directory.path / f"{topic}-{partition}")
+            if stray is not None:
+                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
+        log = Log(
+            self._log_directory,
+            topic,
+            partition,
+            config.log_config(),
+            self.clock,
+            self.config.discard,
+            UUID(bytes=topic_id),
+        )
+        if not log.discard:
+            self.log_upkeep.watch(log)
+        return log
+
+    def _handlers(self) -> Mapping[int, ApiHandler]:
+        replicas, purgatory, cluster = self.replica_manager, self.purgatory, self.cluster
+        by_name: dict[str, ApiHandler] = {
+            "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
+            "Fetch": FetchApi(replicas, purgatory, self.config, self._directory is not None),
+            "ListOffsets": ListOffsetsApi(replicas),
+            "Metadata": MetadataApi(
+                cluster, self.config, self.clock.monotonic_ns, self.topic_worker
+            ),
+            "FindCoordinator": FindCoordinatorApi(cluster),
+            "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
+            "DeleteTopics": DeleteTopicsApi(cluster, purgatory, self.topic_worker),
+            "InitProducerId": InitProducerIdApi(self.producer_ids),
+            "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
+            "IncrementalAlterConfigs": IncrementalAlterConfigsApi(self._dynamic_settings),
+            "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
+            "AlterClientQuotas": AlterClientQuotasApi(self._ip_quotas),
+            "DescribeCluster": DescribeClusterApi(cluster),
+            "SaslHandshake": SaslHandshakeApi(),
+            "SaslAuthenticate": SaslAuthenticateApi(),
+        }
+        return {api.key: by_name[api.name] for api in APIS.values() if api.name in by_name}
+
+    def limit_connections(self, node_id: int, quotas: ConnectionQuotas) -> None:
+        """Have `quotas` follow what clients change of a node's limits (B-A8.5)."""
+        self._dynamic_settings.attach(node_id, quotas)
+        self._ip_quotas.attach(node_id, quotas)
+
+    def connection_ended(self, connection: Connection) -> None:
+        """Drop the parked requests of a connection that has ended."""
+        self.purgatory.withdraw_all(connection)
+
+    def begin_close(self) -> None:
+        """Answer what is parked, and refuse new topics; what is being made ends soon.
+
+        May be repeated.
+
+        Raises:
+            TimeoutError: the timer's thread has not ended within 10 s.
+        """
+        self.topics.refuse_changes()
+        self.purgatory.close()
+
+    def close(self) -> None:
+        """Answer what is parked, close the logs, release the folder. May be repeated.
+
+        Raises:
+            TimeoutError: a thread has not ended within 10 s; everything else is closed.
+        """
+        with self._close_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        # In reverse order, and each of them even if others raise.
+        with contextlib.ExitStack() as steps:
+            if self._directory is not None:
+                steps.callback(self._directory.close)
+            if self._log_directory is not None:
+                steps.callback(self._log_directory.save)
+            steps.callback(self.topics.close)
+            steps.callback(self.log_upkeep.close)
+            steps.callback(self.topic_worker.close)
+            steps.callback(self._removal_worker.close)
+            steps.callback(self.overflow_worker.close)
+            steps.callback(self.begin_close)
+
+    def abandon(self) -> None:
+        """In the child of a fork: close the folder's descriptor; the parent keeps the folder."""
+        if self._directory is not None:
+            self._directory.abandon()
+
+
+def _operation_failed(error: BaseException) -> None:
+    _log.error("a parked operation failed", exc_info=error)

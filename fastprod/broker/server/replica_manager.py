@@ -1,0 +1,351 @@
+"""Appends, reads and offset look-ups over the partitions of one cluster (ReplicaManager).
+
+Errors are returned as codes, one for each partition; nothing that a client sends makes a method
+raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from fastprod._core.log.batch_validator import InvalidBatch
+from fastprod.broker.cluster.partition import Partition, PartitionDeleted
+from fastprod.broker.cluster.topics import INTERNAL_TOPICS, Topics, invalid_name_reason
+from fastprod.broker.log.log import LogError, OffsetOutOfRange
+from fastprod.broker.log.validation import HeavyBatch
+from fastprod.broker.server.item_errors import item_error
+from fastprod.error_codes import (
+    FENCED_LEADER_EPOCH,
+    INVALID_RECORD,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    UNSUPPORTED_VERSION,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from typing_extensions import Buffer
+
+READ_COMMITTED = 1
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""Special timestamps of ListOffsets (B-D3)."""
+
+ALL_REPLICAS = -1
+
+_ZSTD = 4
+_CODEC_MASK = 0x07
+_ATTRIBUTES_LOW_BYTE = 22
+_FIRST_ZSTD_PRODUCE_VERSION = 7
+_FIRST_MAX_TIMESTAMP_VERSION = 7
+
+
+class AppendResult(NamedTuple):
+    """What became of one partition's batch.
+
+    Attributes:
+        error: Kafka's code.
+        base_offset: of the first record; -1 on an error.
+        log_append_time_ms: the broker's stamp with LogAppendTime, else -1.
+        log_start_offset: -1 on an error.
+        message: why it was refused, or None.
+        record_errors: (index in the batch, why).
+        partition: where it was appended, or None; fetches that wait for it are to be completed.
+    """
+
+    error: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: Sequence[tuple[int, str]] = ()
+    partition: Partition | None = None
+
+
+class FetchWant(NamedTuple):
+    """One partition of a Fetch request."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+
+
+class ReadResult(NamedTuple):
+    """What was read of one partition; the numbers are -1 on an error (B-D2.2).
+
+    Attributes:
+        error: Kafka's code.
+        high_watermark: end of what consumers may read.
+        last_stable_offset: end of what read_committed may read.
+        log_start_offset: first offset there is.
+        records: whole batches, slices of the log.
+        size_bytes: of `records`.
+        partition: where it was read, or None.
+    """
+
+    error: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: list[Buffer] = []  # noqa: RUF012
+    size_bytes: int = 0
+    partition: Partition | None = None
+
+
+class OffsetResult(NamedTuple):
+    """What ListOffsets found in one partition."""
+
+    error: int
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+class ReplicaManager:
+    """Appends, reads and looks up records for the nodes. Any thread.
+
+    Args:
+        topics: where the partitions are.
+    """
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def find(self, node_id: int, topic: str, index: int) -> tuple[int, Partition | None]:
+        """Return (0, partition) if this node leads it, else (code, partition or None)."""
+        partition = self._topics.partition(topic, index)
+        if partition is None or partition.is_deleted:
+            return UNKNOWN_TOPIC_OR_PARTITION, None
+        if partition.leader != node_id:
+            return NOT_LEADER_OR_FOLLOWER, partition
+        return NONE, partition
+
+    def append(
+        self,
+        node_id: int,
+        topic: str,
+        index: int,
+        records: memoryview | None,
+        acks: int,
+        version: int,
+        most_bytes: int | None = None,
+    ) -> AppendResult:
+        """Append one partition's batch, with the checks of B-D1 in their order.
+
+        Args:
+            node_id: node that was asked.
+            topic: its name.
+            index: its partition.
+            records: one batch v2, writable; copied or written before this returns.
+            acks: -1: as many replicas as `min.insync.replicas` says must be in sync.
+            version: of the Produce request.
+            most_bytes: decompress no more than this; None: than the log allows.
+
+        Raises:
+            HeavyBatch: the batch needs more than `most_bytes`; nothing was appended.
+        """
+        error, partition = self.find(node_id, topic, index)
+        if partition is None:
+            reason = invalid_name_reason(topic)
+            if reason is not None:
+                return AppendResult(INVALID_TOPIC_EXCEPTION, message=reason)
+            if topic not in INTERNAL_TOPICS:
+                return AppendResult(error, message=f"This server has no partition {topic}-{index}.")
+        refused = _refuse_shape(records, version)
+        if refused is not None:
+            return refused
+        if topic in INTERNAL_TOPICS:
+            return AppendResult(
+                INVALID_TOPIC_EXCEPTION,
+                message=f"Cannot append to internal topic {topic}",
+            )
+        assert partition is not None
+        assert records is not None
+        if error != NONE:
+            return AppendResult(
+                error,
+                message=f"node {node_id} does not lead {topic}-{index}; node "
+                f"{partition.leader} does",
+                partition=partition,
+            )
+        if acks == ALL_REPLICAS and len(partition.isr) < partition.min_isr:
+            return AppendResult(
+                NOT_ENOUGH_REPLICAS,
+                message=f"{len(partition.isr)} replica(s) of {topic}-{index} in sync, "
+                f"min.insync.replicas is {partition.min_isr}",
+            )
+        return _append(partition, records, most_bytes)
+
+    def read(
+        self, node_id: int, wanted: Sequence[FetchWant], max_bytes: int, isolation_level: int
+    ) -> list[ReadResult]:
+        """Read whole batches of each partition, in order, up to `max_bytes` together (B-C5, B-D2).
+
+        The first batch of the first partition that has one is read even if it is larger (B-C5.4).
+        """
+        results = []
+        left = max_bytes
+        at_least_one = True
+        for want in wanted:
+            result = self._read(node_id, want, left, at_least_one, isolation_level)
+            results.append(result)
+            if result.size_bytes:
+                at_least_one = False
+                left = max(0, left - result.size_bytes)
+        return results
+
+    def look(self, node_id: int, want: FetchWant) -> tuple[int, Partition | None]:
+        """Return (0, partition) if `want` may be read here, as far as its offset allows."""
+        error, partition = self.find(node_id, want.topic, want.partition)
+        if error != NONE or partition is None:
+            return error, partition
+        return _check_epoch(partition, want.current_leader_epoch), partition
+
+    def _read(
+        self, node_id: int, want: FetchWant, left: int, at_least_one: bool, isolation_level: int
+    ) -> ReadResult:
+        error, partition = self.look(node_id, want)
+        if error != NONE or partition is None:
+            return ReadResult(error, partition=partition)
+        log = partition.log
+        high_watermark, stable = log.high_watermark, log.last_stable_offset
+        end = stable if isolation_level == READ_COMMITTED else high_watermark
+        max_bytes = min(left, want.max_bytes)
+        try:
+            if max_bytes <= 0 and not at_least_one:
+                _check_offset(log.log_start_offset, want.offset, log.log_end_offset)
+                records = []
+            else:
+                records = log.read(want.offset, max(0, max_bytes), at_least_one, end)
+        except OffsetOutOfRange:
+            # The log of a topic that was just deleted is empty; the deletion is the real reason.
+            if partition.is_deleted:
+                return ReadResult(UNKNOWN_TOPIC_OR_PARTITION)
+            return ReadResult(OFFSET_OUT_OF_RANGE, partition=partition)
+        except Exception as error:
+            return ReadResult(item_error(error).code, partition=partition)
+        return ReadResult(
+            NONE,
+            high_watermark,
+            stable,
+            log.log_start_offset,
+            records,
+            sum(map(len, cast("list[Sized]", records))),
+            partition,
+        )
+
+    def list_offset(
+        self,
+        node_id: int,
+        want: FetchWant,
+        timestamp: int,
+        isolation_level: int,
+        version: int,
+    ) -> OffsetResult:
+        """Return the offset for `timestamp` (B-D3).
+
+        Args:
+            node_id: node that was asked.
+            want: the partition, and the leader epoch that the client knows.
+            timestamp: from 0 on: the first record not older; -1: the end; -2: the start; -3: the
+                record with the largest timestamp.
+            isolation_level: 1: the end is the last stable offset.
+            version: of the request.
+        """
+        error, partition = self.look(node_id, want)
+        if error != NONE or partition is None:
+            return OffsetResult(error)
+        try:
+            return _offset_of(partition, timestamp, isolation_level, version)
+        except Exception as error:
+            return OffsetResult(item_error(error).code)
+
+
+def _offset_of(
+    partition: Partition, timestamp: int, isolation_level: int, version: int
+) -> OffsetResult:
+    log = partition.log
+    epoch = partition.leader_epoch
+    if timestamp == LATEST:
+        committed = isolation_level == READ_COMMITTED
+        end = log.last_stable_offset if committed else log.high_watermark
+        return OffsetResult(NONE, end, -1, epoch)
+    if timestamp == EARLIEST:
+        return OffsetResult(NONE, log.log_start_offset, -1, epoch)
+    if timestamp == MAX_TIMESTAMP and version >= _FIRST_MAX_TIMESTAMP_VERSION:
+        found = log.offset_of_max_timestamp()
+    elif timestamp >= 0:
+        found = log.offset_for_timestamp(timestamp)
+    else:
+        return OffsetResult(UNSUPPORTED_VERSION)
+    if found is None:
+        return OffsetResult(NONE, -1, -1, epoch)
+    return OffsetResult(NONE, found[0], found[1], epoch)
+
+
+def _check_offset(start: int, offset: int, end: int) -> None:
+    if not start <= offset <= end:
+        raise OffsetOutOfRange(offset, start, end)
+
+
+def _check_epoch(partition: Partition, current_leader_epoch: int) -> int:
+    """Compare the leader epoch that a client knows with the current one (B-D2.1, KIP-320)."""
+    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+        return NONE
+    if current_leader_epoch < partition.leader_epoch:
+        return FENCED_LEADER_EPOCH
+    return UNKNOWN_LEADER_EPOCH
+
+
+def _refuse_shape(records: memoryview | None, version: int) -> AppendResult | None:
+    """The checks that do not need the partition; the log's validation does the rest."""
+    if records is None or len(records) == 0:
+        return AppendResult(
+            INVALID_RECORD,
+            message=f"Produce requests with version {version} must have exactly one record batch "
+            f"per partition, not none",
+        )
+    if version < _FIRST_ZSTD_PRODUCE_VERSION and len(records) > _ATTRIBUTES_LOW_BYTE:
+        codec = records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK
+        if codec == _ZSTD:
+            return AppendResult(
+                UNSUPPORTED_COMPRESSION_TYPE,
+                message=f"Produce requests with version {version} are not allowed to use zstd; "
+                f"{_FIRST_ZSTD_PRODUCE_VERSION} is the first that is",
+            )
+    return None
+
+
+def _append(partition: Partition, records: memoryview, most_bytes: int | None) -> AppendResult:
+    try:
+        # Not under the partition's lock: others may append meanwhile.
+        info = partition.log.validate(records, most_bytes)
+        done = partition.append(records, info)
+    except (InvalidBatch, LogError) as error:
+        return AppendResult(
+            error.error_code, message=error.message, record_errors=error.record_errors
+        )
+    except PartitionDeleted:
+        return AppendResult(UNKNOWN_TOPIC_OR_PARTITION, message=f"{partition} is gone")
+    except HeavyBatch:
+        raise
+    except Exception as error:
+        code, text = item_error(error)
+        return AppendResult(code, message=f"the batch is not appended: {text}")
+    return AppendResult(
+        NONE,
+        done.base_offset,
+        done.log_append_time_ms,
+        done.log_start_offset,
+        partition=partition,
+    )

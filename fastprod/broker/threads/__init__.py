@@ -1,0 +1,1 @@
+"""Clocks, waits and threads of the broker."""

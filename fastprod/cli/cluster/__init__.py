@@ -1,0 +1,1 @@
+"""Connections of commands to clusters, and topics and brokers of their own."""

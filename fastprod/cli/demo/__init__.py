@@ -1,0 +1,1 @@
+"""What `fastprod demo --spark` runs and compares."""

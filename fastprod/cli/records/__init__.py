@@ -1,0 +1,1 @@
+"""Records that commands make, and records read back."""

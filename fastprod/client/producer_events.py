@@ -1,0 +1,56 @@
+"""ProducerEvents: what a producer's control thread tells the threads that send."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from fastprod._core.engine.engine import Engine, TopicRef
+from fastprod.errors import KafkaError
+
+
+class SendingHalf(Protocol):
+    """What the control thread changes of a producer; see `ProducerBase`."""
+
+    @property
+    def _engine(self) -> Engine: ...
+    def _detach(self) -> None: ...
+    def _topic_known(self, ref: TopicRef) -> None: ...
+    def _topic_forgotten(self, name: str) -> None: ...
+
+
+class ProducerEvents:
+    """The `Listener` of a producer's NetworkClient.
+
+    Args:
+        producer: whose topics become known and unknown.
+
+    Attributes:
+        fatal_error: what ended the producer for good; None: nothing did.
+        changed: who holds it from a look at the connections to its wait misses no change of them.
+
+    Threads: any.
+    """
+
+    def __init__(self, producer: SendingHalf) -> None:
+        self.fatal_error: KafkaError | None = None
+        self._producer = producer
+        self.changed = threading.Condition()
+
+    def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
+        """Metadata of these topics arrived or went."""
+        producer = self._producer
+        for topic in known:
+            producer._topic_known(producer._engine.topic(topic))
+        for topic in removed:
+            producer._topic_forgotten(topic)
+
+    def connections_changed(self) -> None:
+        """A connection or the producer id is ready: who waits looks again."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def failed_for_good(self, error: KafkaError) -> None:
+        """A fatal error: later sends raise it."""
+        self.fatal_error = error
+        self._producer._detach()

@@ -1,0 +1,350 @@
+"""Setting: its kind, range and default, and how a caller's value is converted.
+
+Also the names that are known but refused, each with the reason.  Source: contract P-B; ConfigDef of
+Apache Kafka 4.3.0.
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import operator
+import re
+import reprlib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, NoReturn
+
+from fastprod.errors import ConfigError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+# A Kafka string is prefixed by its length as an int16.
+_STRING_LIMIT_BYTES = 32_767
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_HOST = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
+
+_NO_TRANSACTIONS = "transactions are not in this version; leave it out"
+_NO_TLS = (
+    "TLS and SASL are not in this version, and nothing is sent in the clear that was meant to be "
+    "protected"
+)
+_LATER = "it belongs to Kafka 4.4 or later, and this version does not have it; leave it out"
+_JAVA = "it concerns the Java virtual machine only; leave it out"
+
+REFUSED: dict[str, str] = {
+    "transactional_id": _NO_TRANSACTIONS,
+    "transaction_timeout_ms": _NO_TRANSACTIONS,
+    "transaction_two_phase_commit_enable": _NO_TRANSACTIONS,
+    "partitioner_rack_aware": _LATER,
+    "client_rack": _LATER,
+    "metadata_cluster_check_enable": _LATER,
+    "bootstrap_resolve_timeout_ms": _LATER,
+    "auto_include_jmx_reporter": _JAVA,
+    "security_providers": _JAVA,
+    "config_providers": _JAVA,
+}
+"""Settings of Kafka that are refused when given a value, by name, with the reason (P-B.9)."""
+
+
+def refusal(name: str) -> str | None:
+    """Return why the setting `name` is refused, or None if it is not."""
+    if name.startswith(("ssl_", "sasl_")):
+        return _NO_TLS
+    return REFUSED.get(name)
+
+
+_SECRETS = ("password", "secret", "jaas", "keystore_key", "token")
+
+
+class Secret(str):
+    """A setting's value that is not shown, in no repr and no printed local variable."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'[hidden]'"
+
+
+def concealed(name: str, value: str) -> str:
+    """Return the value of the setting `name`, a `Secret` if its name says so."""
+    plain = name.lower().replace(".", "_")
+    return Secret(value) if any(word in plain for word in _SECRETS) else value
+
+
+class BootstrapAddress(NamedTuple):
+    """One entry of bootstrap_servers; an IPv6 host stands without its brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Setting(NamedTuple):
+    """What one setting may be.
+
+    Attributes:
+        kind: "integer", "boolean", "string", "choice", "any case" (a choice in any case), "acks",
+            "linger", "security", "telemetry", "encoding", "addresses", "object" or "objects".
+        doc: one sentence, with the unit and the contract's clause where there is one.
+        default: the value without one from the caller, as the config's attribute has it.
+        low: smallest integer allowed.
+        high: largest integer allowed.
+        also: integers outside of `low`..`high` that are allowed too.
+        choices: the words allowed.
+    """
+
+    kind: str
+    doc: str
+    default: Any = None
+    low: int = 0
+    high: int = INT64_MAX
+    also: tuple[int, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    @property
+    def range_text(self) -> str:
+        """The allowed values in words."""
+        if self.kind != "integer":
+            return _RANGE_TEXTS.get(self.kind, "").replace("%s", ", ".join(self.choices))
+        span = f">= {self.low}" if self.high == INT64_MAX else f"{self.low:,}..{self.high:,}"
+        return " or ".join([str(number) for number in self.also] + [span])
+
+    @property
+    def default_text(self) -> str:
+        """The default in words."""
+        if self.kind == "linger":
+            return "adaptive"
+        if self.kind == "acks":
+            return "all"
+        if isinstance(self.default, bool):
+            return str(self.default)
+        if self.default is None or self.default == ():
+            return ""
+        return str(self.default)
+
+    def parse(self, key: str, value: Any) -> Any:
+        """Turn what a caller gave for `key` into the attribute's value.
+
+        Raises:
+            ConfigError: wrong type, or out of range; it names `key`, the value and the range.
+        """
+        if isinstance(value, str):
+            value = value.strip()
+        return _PARSERS[self.kind](self, key, value)
+
+    def refuse(self, key: str, value: Any, why: str = "") -> NoReturn:
+        """Raise the `ConfigError` for a value outside of the range."""
+        shown = reprlib.repr(value)
+        raise ConfigError(
+            f"{key} = {shown}: {why or 'must be ' + self.range_text}",
+            key=key,
+            value=value if isinstance(value, bool | int | float | str) else shown,
+        )
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, str):
+        return int(value) if _INTEGER.fullmatch(value) else None
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _parse_integer(setting: Setting, key: str, value: Any) -> int:
+    number = _integer(value)
+    if number is None or not (setting.low <= number <= setting.high or number in setting.also):
+        setting.refuse(key, value, f"must be an integer {setting.range_text}")
+    return number
+
+
+def _parse_boolean(setting: Setting, key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    setting.refuse(key, value)
+
+
+def _parse_string(setting: Setting, key: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        setting.refuse(key, value)
+    try:
+        size_bytes = len(value.encode())
+    except UnicodeEncodeError:
+        setting.refuse(key, value, "cannot be written as UTF-8")
+    if size_bytes > _STRING_LIMIT_BYTES:
+        setting.refuse(
+            key, value, f"takes {size_bytes:,} bytes; Kafka allows {_STRING_LIMIT_BYTES:,}"
+        )
+    return value
+
+
+def _parse_choice(setting: Setting, key: str, value: Any) -> str:
+    if isinstance(value, str) and value in setting.choices:
+        return value
+    setting.refuse(key, value)
+
+
+def _parse_any_case(setting: Setting, key: str, value: Any) -> str:
+    if isinstance(value, str):
+        for choice in setting.choices:
+            if choice.lower() == value.lower():
+                return choice
+    setting.refuse(key, value)
+
+
+def _parse_security(setting: Setting, key: str, value: Any) -> str:
+    protocol = _parse_any_case(setting, key, value)
+    if protocol != "PLAINTEXT":
+        raise ConfigError(
+            f"{key} = {protocol!r}: {_NO_TLS}; only 'PLAINTEXT' is possible",
+            key=key,
+            value=protocol,
+        )
+    return protocol
+
+
+def _parse_telemetry(setting: Setting, key: str, value: Any) -> bool:
+    if _parse_boolean(setting, key, value):
+        setting.refuse(key, value, "telemetry (KIP-714) is not in this version; leave it out")
+    return False
+
+
+def _parse_acks(setting: Setting, key: str, value: Any) -> int:
+    acks = _ACKS.get(str(value))
+    if acks is None:
+        setting.refuse(key, value)
+    return acks
+
+
+def _parse_linger(setting: Setting, key: str, value: Any) -> int | None:
+    if value is None or (isinstance(value, str) and value.lower() == "adaptive"):
+        return None
+    number = _integer(value)
+    if number is None or not 0 <= number <= INT64_MAX:
+        setting.refuse(key, value)
+    return min(number, INT32_MAX)
+
+
+def _parse_encoding(setting: Setting, key: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        "".encode(value)  # refuses what is a codec, but none for text
+        return codecs.lookup(value).name
+    except (LookupError, TypeError):
+        setting.refuse(key, value)
+
+
+def _parse_object(setting: Setting, key: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    module_name, colon, path = value.partition(":")
+    if not colon:
+        module_name, _, path = value.rpartition(".")
+    if not module_name or not path:
+        setting.refuse(key, value)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{key} = {value!r}: cannot be imported ({type(error).__name__}: {error}); "
+            f"must be {setting.range_text}",
+            key=key,
+            value=value,
+        ) from error
+    return found
+
+
+def _parse_objects(setting: Setting, key: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [item.strip() for item in value.split(",")] if value else []
+    if not isinstance(value, Iterable):
+        setting.refuse(key, value)
+    return tuple(_parse_object(setting, key, item) for item in value)
+
+
+def _parse_addresses(setting: Setting, key: str, value: Any) -> tuple[BootstrapAddress, ...]:
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        setting.refuse(key, value)
+    found: dict[BootstrapAddress, None] = {}
+    for item in items:
+        if isinstance(item, BootstrapAddress):  # of another ProducerConfig
+            found[item] = None
+            continue
+        if not isinstance(item, str):
+            setting.refuse(key, item)
+        for entry in item.split(","):
+            if entry.strip():
+                found[_parse_address(setting, key, entry.strip())] = None
+    if not found:
+        setting.refuse(key, value, f"names no broker; must be {setting.range_text}")
+    return tuple(found)
+
+
+def _parse_address(setting: Setting, key: str, entry: str) -> BootstrapAddress:
+    if "://" in entry:
+        setting.refuse(key, entry, "must be host:port; leave out the part up to '://'")
+    host, colon, port_text = entry.rpartition(":")
+    if not colon or not host:
+        setting.refuse(key, entry, "must be host:port, as in 'kafka1:9092'")
+    if not _PORT.fullmatch(port_text) or not 1 <= int(port_text) <= 65_535:
+        setting.refuse(key, entry, "the port must be 1..65535")
+    if host.startswith("[") and host.endswith("]"):
+        import ipaddress  # noqa: PLC0415
+
+        host = host[1:-1]
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            setting.refuse(key, entry, "the part in brackets must be an IPv6 address")
+    elif ":" in host:
+        setting.refuse(key, entry, "an IPv6 address stands in brackets, as in '[::1]:9092'")
+    elif not _HOST.fullmatch(host):
+        setting.refuse(key, entry, "the host may have letters, digits, '.', '-' and '_' only")
+    return BootstrapAddress(host, int(port_text))
+
+
+_PARSERS: dict[str, Callable[[Setting, str, Any], Any]] = {
+    "integer": _parse_integer,
+    "boolean": _parse_boolean,
+    "string": _parse_string,
+    "choice": _parse_choice,
+    "any case": _parse_any_case,
+    "security": _parse_security,
+    "telemetry": _parse_telemetry,
+    "acks": _parse_acks,
+    "linger": _parse_linger,
+    "encoding": _parse_encoding,
+    "object": _parse_object,
+    "objects": _parse_objects,
+    "addresses": _parse_addresses,
+}
+
+_RANGE_TEXTS = {
+    "boolean": "true or false",
+    "string": "a str",
+    "choice": "one of %s",
+    "any case": "one of %s",
+    "security": "PLAINTEXT (this version), of %s",
+    "telemetry": "false (this version)",
+    "acks": "all, -1, 0 or 1",
+    "linger": "'adaptive' or an integer >= 0",
+    "encoding": "the name of a text encoding, such as utf-8",
+    "object": "an object, a class or an import path 'module:Class'",
+    "objects": "a list of objects, classes or import paths 'module:Class'",
+    "addresses": "a list or a comma-separated str of host:port",
+}

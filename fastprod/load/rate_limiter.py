@@ -1,0 +1,56 @@
+"""RateLimiter: limits a task to a number of bytes a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+_PIECES_PER_SECOND: Final = 20
+
+
+class RateLimiter:
+    """Lets bytes pass at a steady rate, without a burst after a pause.
+
+    Args:
+        bytes_per_second: 0: no limit.
+        clock_s: a monotonic clock, in seconds.
+        sleep: waits so many seconds.
+
+    Threads: one.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: int,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._due_s = clock_s()
+
+    def pieces(self, row_count: int, byte_count: int) -> Iterator[slice]:
+        """Yield the rows of a batch in pieces, each when the rate allows it.
+
+        Args:
+            row_count: rows of the batch.
+            byte_count: bytes of the batch; rows count as equally long.
+
+        Blocks: between two pieces, and before the first as long as earlier batches require.
+        """
+        if not self._bytes_per_second or not row_count:
+            yield slice(0, row_count)
+            return
+        row_bytes = max(byte_count / row_count, 1.0)
+        piece_rows = max(1, int(self._bytes_per_second / _PIECES_PER_SECOND / row_bytes))
+        for start in range(0, row_count, piece_rows):
+            stop = min(start + piece_rows, row_count)
+            now_s = self._clock_s()
+            if now_s < self._due_s:
+                self._sleep(self._due_s - now_s)
+            else:
+                self._due_s = now_s
+            self._due_s += (stop - start) * row_bytes / self._bytes_per_second
+            yield slice(start, stop)

@@ -1,0 +1,1 @@
+"""Kafka's messages, for client and broker: bytes to objects and back."""

@@ -1,0 +1,57 @@
+"""The numbers and names of Kafka's APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+LIST_OFFSETS: Final = 2
+METADATA: Final = 3
+FIND_COORDINATOR: Final = 10
+SASL_HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+INIT_PRODUCER_ID: Final = 22
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
+END_TXN: Final = 26
+TXN_OFFSET_COMMIT: Final = 28
+DESCRIBE_CONFIGS: Final = 32
+SASL_AUTHENTICATE: Final = 36
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+DESCRIBE_CLIENT_QUOTAS: Final = 48
+ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_CLUSTER: Final = 60
+GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
+PUSH_TELEMETRY: Final = 72
+
+API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        PRODUCE: "Produce",
+        FETCH: "Fetch",
+        LIST_OFFSETS: "ListOffsets",
+        METADATA: "Metadata",
+        FIND_COORDINATOR: "FindCoordinator",
+        SASL_HANDSHAKE: "SaslHandshake",
+        API_VERSIONS: "ApiVersions",
+        CREATE_TOPICS: "CreateTopics",
+        DELETE_TOPICS: "DeleteTopics",
+        INIT_PRODUCER_ID: "InitProducerId",
+        ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
+        ADD_OFFSETS_TO_TXN: "AddOffsetsToTxn",
+        END_TXN: "EndTxn",
+        TXN_OFFSET_COMMIT: "TxnOffsetCommit",
+        DESCRIBE_CONFIGS: "DescribeConfigs",
+        SASL_AUTHENTICATE: "SaslAuthenticate",
+        INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
+        DESCRIBE_CLIENT_QUOTAS: "DescribeClientQuotas",
+        ALTER_CLIENT_QUOTAS: "AlterClientQuotas",
+        DESCRIBE_CLUSTER: "DescribeCluster",
+        GET_TELEMETRY_SUBSCRIPTIONS: "GetTelemetrySubscriptions",
+        PUSH_TELEMETRY: "PushTelemetry",
+    }
+)

@@ -1,0 +1,267 @@
+"""Avro by fastavro: a Python object for each value, as that library takes them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from fastprod.spark.formats.column_types import FormatError, refuse_types
+from fastprod.spark.formats.library import load
+from fastprod.spark.formats.message_rows import message_array
+from fastprod.spark.formats.schema_registry import registered_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACKAGE: Final = "fastavro"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ROOT: Final = "topLevelRecord"  # Spark's own name for it
+
+_SIMPLE: Final[dict[type[DataType], Any]] = {
+    BooleanType: "boolean",
+    ByteType: "int",
+    ShortType: "int",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    BinaryType: "bytes",
+    NullType: "null",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+
+
+# Types and logical types that accept a column's numbers, but with another meaning.
+_TIMES_OF_DAY: Final = ("time-millis", "time-micros")
+_MICROS: Final = ("timestamp-micros", "local-timestamp-micros")
+_OTHERS: Final = tuple(each.replace("micros", by) for each in _MICROS for by in ("millis", "nanos"))
+_INTEGERS: Final = ("int", "long")
+_WHOLE: Final = (*_INTEGERS, "date", *_TIMES_OF_DAY, *_MICROS, *_OTHERS)
+_WRONG: Final[dict[type[DataType], tuple[str, ...]]] = {
+    LongType: ("int", "date", "time-millis", "float"),
+    FloatType: _WHOLE,
+    DoubleType: ("float", *_WHOLE),
+    DateType: (*_TIMES_OF_DAY, *_MICROS, *_OTHERS, "float"),
+    TimestampType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
+    TimestampNTZType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
+}
+
+
+@dataclass(frozen=True)
+class AvroEncoder:
+    """Rows as Avro records.
+
+    Attributes:
+        schema: Avro's, as JSON.
+        prefix: what goes before each record.
+    """
+
+    schema: str
+    prefix: bytes = b""
+
+    def encode(self, rows: pyarrow.RecordBatch) -> pyarrow.Array:
+        """One record for each row; see `Encoder.encode`."""
+        schema, write = _writer(self.schema)
+
+        def put(out: io.BytesIO, row: dict[str, Any]) -> None:
+            out.write(self.prefix)
+            write(out, schema, row, strict_allow_default=True)
+
+        return message_array(_numbered(rows), put)
+
+
+@lru_cache(maxsize=16)
+def _writer(schema: str) -> tuple[Any, Callable[..., None]]:
+    library = load("fastavro", PACKAGE, "the format avro")
+    return library.parse_schema(json.loads(schema)), library.schemaless_writer
+
+
+def plan(
+    schema: StructType, options: Mapping[str, str], topic: str | None, part: str
+) -> AvroEncoder:
+    """Derive Avro's schema, or check the one that is given, and register it if that is asked for.
+
+    Args:
+        schema: of the columns to be encoded.
+        options: by their names in lower case; avro.schema is that of values.
+        topic: of all rows, if it is one.
+        part: "value" or "key".
+
+    Raises:
+        FormatError: a type, a name, the schema, or a library that is missing.
+
+    Blocks: for the schema registry, if there is one.
+    """
+    refuse_types(schema, _fault, f"{part}.format=avro")
+    given = options.get("avro.schema", "").strip() if part == "value" else ""
+    text = given or json.dumps(_record(schema, _ROOT, ""))
+    try:
+        parsed, _ = _writer(text)
+    except FormatError:
+        raise
+    except Exception as error:
+        # Not JSON, or one of fastavro's own exceptions, which have no common base.
+        raise FormatError(
+            f"avro.schema is no schema of Avro's: {type(error).__name__}: {error}"
+        ) from error
+    if given:
+        _check_fields(schema, parsed)
+    return AvroEncoder(text, registered_prefix(options, topic, part, text, "AVRO"))
+
+
+def _check_fields(schema: StructType, parsed: Any) -> None:
+    if not isinstance(parsed, dict) or parsed.get("type") != "record":
+        raise FormatError("avro.schema must be a record: a row is one")
+    wanted = {each["name"]: "default" in each for each in parsed["fields"]}
+    unknown = [name for name in schema.fieldNames() if name not in wanted]
+    if unknown:
+        raise FormatError(
+            f"avro.schema has no field for {', '.join(unknown)}; it has {', '.join(wanted)}: leave "
+            f"the others out of value.columns"
+        )
+    for fault in _type_faults(schema, parsed, ""):
+        raise FormatError(fault)
+    missing = [
+        name
+        for name, has_default in wanted.items()
+        if not has_default and name not in schema.fieldNames()
+    ]
+    if missing:
+        raise FormatError(
+            f"avro.schema has fields without a default that are no columns: {', '.join(missing)}"
+        )
+
+
+def _type_faults(kind: DataType, wanted: Any, where: str) -> Iterator[str]:
+    """Columns that fastavro would write without an error, though their types do not fit."""
+    if isinstance(wanted, list):
+        # fastavro takes the first type that fits a number; an integer type never fits a fraction.
+        for each in wanted:
+            if not isinstance(kind, (FloatType, DoubleType)) or each not in _INTEGERS:
+                yield from _type_faults(kind, each, where)
+        return
+    if isinstance(wanted, str):
+        wanted = {"type": wanted}
+    if isinstance(kind, StructType):
+        types = {each["name"]: each["type"] for each in wanted.get("fields", ())}
+        for field in kind.fields:
+            if field.name in types:
+                inner = f"{where}.{field.name}".strip(".")
+                yield from _type_faults(field.dataType, types[field.name], inner)
+    elif isinstance(kind, ArrayType) and "items" in wanted:
+        yield from _type_faults(kind.elementType, wanted["items"], f"{where}.element")
+    elif isinstance(kind, MapType) and "values" in wanted:
+        yield from _type_faults(kind.valueType, wanted["values"], f"{where}.value")
+    else:
+        told = wanted.get("logicalType", wanted["type"])
+        if told in _WRONG.get(type(kind), ()):
+            yield (
+                f"avro.schema: {where} is of type {told}, and its column of type "
+                f"{kind.simpleString()}, whose numbers mean something else or do not fit: cast the "
+                f"column, or change the schema"
+            )
+
+
+def _fault(kind: DataType) -> str | None:
+    if isinstance(kind, StructType):
+        bad = [name for name in kind.fieldNames() if not _NAME.fullmatch(name)]
+        return f"Avro has no field named {bad[0]!r}: rename it" if bad else None
+    if isinstance(kind, MapType):
+        if isinstance(kind.keyType, StringType):
+            return None
+        return "keys of Avro's maps are strings: cast them with transform_keys()"
+    if isinstance(kind, (ArrayType, DecimalType, StringType)) or type(kind) in _SIMPLE:
+        return None
+    return "Avro has no type for it: cast it to a string, or leave it out"
+
+
+def _record(schema: StructType, name: str, namespace: str) -> dict[str, Any]:
+    inner = f"{namespace}.{name}" if namespace else name
+    for field in schema.fields:
+        if not _NAME.fullmatch(field.name):
+            raise FormatError(f"Avro has no field named {field.name!r}: rename the column")
+    return {
+        "type": "record",
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "fields": [
+            {"name": field.name, "type": _type(field.dataType, field.nullable, field.name, inner)}
+            for field in schema.fields
+        ],
+    }
+
+
+def _type(kind: DataType, is_nullable: bool, name: str, namespace: str) -> Any:
+    found: Any
+    if isinstance(kind, StructType):
+        found = _record(kind, name, namespace)
+    elif isinstance(kind, ArrayType):
+        items = _type(kind.elementType, kind.containsNull, name, namespace)
+        found = {"type": "array", "items": items}
+    elif isinstance(kind, MapType):
+        values = _type(kind.valueType, kind.valueContainsNull, name, namespace)
+        found = {"type": "map", "values": values}
+    elif isinstance(kind, DecimalType):
+        found = {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": kind.precision,
+            "scale": kind.scale,
+        }
+    else:
+        found = "string" if isinstance(kind, StringType) else _SIMPLE[type(kind)]
+    return ["null", found] if is_nullable and found != "null" else found
+
+
+def _numbered(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Cast dates and times to numbers, as Python's own types end with the year 9999."""
+    return pyarrow.RecordBatch.from_arrays(
+        [column.cast(_number_type(column.type)) for column in rows.columns],
+        names=rows.schema.names,
+    )
+
+
+def _number_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    types = pyarrow.types
+    if types.is_timestamp(kind):
+        return pyarrow.int64()
+    if types.is_date32(kind):
+        return pyarrow.int32()
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_number_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        item = kind.item_field
+        return pyarrow.map_(kind.key_type, item.with_type(_number_type(item.type)))
+    if types.is_list(kind) or types.is_large_list(kind):
+        field = kind.value_field.with_type(_number_type(kind.value_type))
+        return pyarrow.list_(field) if types.is_list(kind) else pyarrow.large_list(field)
+    return kind

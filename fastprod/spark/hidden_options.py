@@ -1,0 +1,107 @@
+"""HiddenOptions: hides options of a write that may be secret from what Spark shows.
+
+Spark writes the options of a write, and the literals of its query, into plans; and plans into event
+logs, its pages and what a stream fails with.  It leaves out the value of an option whose name has
+"secret" in it (``spark.redaction.regex``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastprod.errors import ConfigError
+
+HIDDEN: Final = "fastprod.secret.options"
+"""The option's name."""
+BYTES: Final = ("utf-8", "surrogateescape")
+"""Encoding and error handler by which any bytes become text in it."""
+
+_SECRETS: Final = ("header.", "schema.registry.", "kafka.sasl.", "kafka.ssl.")
+_NO_SECRET: Final = "header.column."
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class HiddenOptions:
+    """What the option holds; plain data.
+
+    Attributes:
+        headers: (name, value) that every record gets, in the names' own case; values are
+            bytes as text, by `BYTES`.
+        header_columns: (name, column) of headers that a column holds.
+        options: other options, by their names.
+    """
+
+    headers: Pairs = field(default=(), repr=False)
+    header_columns: Pairs = ()
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def text(self) -> str:
+        """The value of the option."""
+        return json.dumps(self.__dict__)
+
+
+def hidden_options(given: Mapping[str, str]) -> HiddenOptions:
+    """Return what a write's options hide; names are in any case.
+
+    Raises:
+        ConfigError: the option does not have the form of `HiddenOptions.text`.
+    """
+    text = _lower(given).get(HIDDEN)
+    if text is None:
+        return HiddenOptions()
+    try:
+        found = json.loads(text)
+        return HiddenOptions(
+            headers=_pairs(found.get("headers", ())),
+            header_columns=_pairs(found.get("header_columns", ())),
+            options=dict(_pairs(found.get("options", {}).items())),
+        )
+    except (AttributeError, RecursionError, TypeError, ValueError):
+        # Not chained: the text of the error may contain a part of the value.
+        raise ConfigError(
+            f'{HIDDEN} is not of the form {{"options": {{NAME: VALUE, ...}}}}', key=HIDDEN
+        ) from None
+
+
+def all_options(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of a write, with the hidden ones put back; names are in lower case.
+
+    Raises:
+        ConfigError: as `hidden_options`.
+    """
+    return _lower(given) | _lower(hidden_options(given).options)
+
+
+def hiding(given: Mapping[str, str]) -> dict[str, str]:
+    """The options, with those that may be secret hidden.
+
+    Raises:
+        ConfigError: as `hidden_options`.
+    """
+    secrets = {name: value for name, value in given.items() if _may_be_secret(name.lower())}
+    if not secrets:
+        return dict(given)
+    before = hidden_options(given)
+    open_names = [name for name in given if name not in secrets and name.lower() != HIDDEN]
+    merged = HiddenOptions(before.headers, before.header_columns, {**before.options, **secrets})
+    return {name: given[name] for name in open_names} | {HIDDEN: merged.text()}
+
+
+def _may_be_secret(name: str) -> bool:
+    return name.startswith(_SECRETS) and not name.startswith(_NO_SECRET)
+
+
+def _lower(given: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in given.items()}
+
+
+def _pairs(found: Any) -> Pairs:
+    pairs = tuple((name, value) for name, value in found)
+    if not all(isinstance(each, str) for pair in pairs for each in pair):
+        raise TypeError("no texts")
+    return pairs

@@ -1,0 +1,1 @@
+"""The jobs of `fastprod spark-load` and `fastprod spark-stream`."""

@@ -1,0 +1,235 @@
+"""The frame engine: Spark's readers and SQL, then our sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from fastprod.load.column_mapping import ColumnMapping
+from fastprod.load.input_files import InputError
+from fastprod.load.split_reader import header_field
+from fastprod.spark.formats import json
+from fastprod.spark.formats.column_types import FormatError
+from fastprod.spark.hidden_options import BYTES, HIDDEN, HiddenOptions
+
+INPUT_VIEW: Final = "input"
+"""Name of the table of the files' rows in SQL."""
+
+_NESTED: Final = (ArrayType, MapType, StructType, VariantType)
+_IGNORES_NULLS: Final = "spark.sql.jsonGenerator.ignoreNullFields"
+# Parts of a plan that make a row depend on others: such a query cannot be run file by file.
+_WHOLE: Final = (
+    "Aggregate",
+    "Window",
+    "Sort",
+    "Distinct",
+    "Deduplicate",
+    "GlobalLimit",
+    "Offset",
+    "Join",
+    "LateralJoin",
+    "Intersect",
+    "Except",
+)
+
+
+def reader_defaults(
+    kind: str, given: Mapping[str, str], *, is_tabbed: bool, has_schema: bool
+) -> dict[str, str]:
+    """Options for Spark's reader by which it reads as the direct engine does.
+
+    Args:
+        kind: the format.
+        given: options by Spark's names, which go before.
+        is_tabbed: whether the files are CSV with tabs.
+        has_schema: whether columns are named by the user, not by the files.
+    """
+    defaults: dict[str, str] = {}
+    lower = {name.lower(): value for name, value in given.items()}
+    if kind in ("csv", "json"):
+        # Spark's default turns a damaged row into nulls: records without a value.
+        defaults["mode"] = "FAILFAST"
+    if kind == "csv":
+        # Extra or missing fields are noticed only if all columns are read.
+        defaults |= {"header": "true", "columnPruning": "false"}
+        defaults["escape"] = lower.get("quote") or '"'
+        if not has_schema:
+            # Otherwise the columns of the first file would be used for files with another order.
+            defaults["enforceSchema"] = "false"
+        if is_tabbed:
+            defaults["sep"] = "\t"
+    return {name: each for name, each in defaults.items() if name not in lower} | dict(given)
+
+
+def read_frame(
+    spark: SparkSession,
+    kind: str,
+    paths: Sequence[str],
+    options: Mapping[str, str],
+    schema: str | None = None,
+) -> DataFrame:
+    """The rows of files.
+
+    Raises:
+        pyspark.errors.AnalysisException: a path, the format, the schema.
+    """
+    reader = spark.read.format(kind).options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load(list(paths))
+
+
+def queried(frame: DataFrame, sql: str | None, select: str | None, where: str | None) -> DataFrame:
+    """The result of SQL on a frame, which is the table `INPUT_VIEW` there.
+
+    Args:
+        frame: of files or of a stream.
+        sql: a whole query; then neither of the others.
+        select: expressions with commas; None: all columns.
+        where: a condition on the frame's own columns.
+
+    Raises:
+        pyspark.errors.AnalysisException: it is no SQL, or names an unknown column.
+    """
+    if sql is None:
+        if select is None and where is None:
+            return frame
+        sql = f"select {select or '*'} from {INPUT_VIEW}"
+        sql += "" if where is None else f" where {where}"
+    frame.createOrReplaceTempView(INPUT_VIEW)
+    return frame.sparkSession.sql(sql)
+
+
+def check_by_row(frame: DataFrame) -> None:
+    """Refuse a query in which a row depends on more than one row of the input.
+
+    Raises:
+        InputError: it has an aggregate, a window, a limit, an order, a join or a subquery.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    found = [name for name in _WHOLE if _has_node(plan.treeString(), name)]
+    found += ["subquery"] if plan.subqueriesAll().size() else []
+    if found:
+        raise InputError(
+            f"with --job-id the files are loaded one group after the other, and this query needs "
+            f"all rows at once ({', '.join(found)}): leave out --job-id, or make it row by row"
+        )
+
+
+def _has_node(tree: str, name: str) -> bool:
+    return any(line.lstrip(" :+-").startswith(name) for line in tree.splitlines())
+
+
+def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
+    """The columns of a record, from the columns of the mapping.
+
+    Args:
+        frame: the rows.
+        mapping: resolved with the frame's columns.
+
+    Returns:
+        A frame for the sink, with the options `record_options`.
+
+    Raises:
+        InputError: a column's type does not fit its part of a record.
+    """
+    types = {each.name: each.dataType for each in frame.schema.fields}
+    if mapping.value_format == "json":
+        try:
+            json.check_types(frame.schema, "--value-format json")
+        except FormatError as error:
+            raise InputError(str(error)) from error
+        # One struct: its fields may have the names of a record's other parts.
+        columns = [functions.struct(*map(_column, types)).alias("value")]
+    else:
+        assert mapping.value is not None
+        columns = [_payload("--value", mapping.value, types).alias("value")]
+    if mapping.key:
+        columns.append(_payload("--key", mapping.key, types).alias("key"))
+    if mapping.partition:
+        partition = _exactly("--partition-column", mapping.partition, "int")
+        columns.append(partition.alias("partition"))
+    if mapping.timestamp:
+        columns.append(_timestamp(mapping.timestamp, types).alias("timestamp"))
+    for index, (name, column) in enumerate(mapping.header_columns):
+        payload = _payload(f"--header-column {name}", column, types)
+        columns.append(payload.cast("binary").alias(header_field(index)))
+    return frame.select(*columns)
+
+
+def record_options(frame: DataFrame, mapping: ColumnMapping) -> dict[str, str]:
+    """Options of the sink for a `record_frame`: the format of its values, and its headers.
+
+    Constant headers are hidden, as they may be tokens; as options of their own, or literals of the
+    frame, they would be in Spark's plans.  Nulls in JSON are as in Spark's to_json.
+    """
+    hidden = HiddenOptions(
+        headers=tuple((name, value.decode(*BYTES)) for name, value in mapping.headers),
+        header_columns=tuple(
+            (name, header_field(index)) for index, (name, _) in enumerate(mapping.header_columns)
+        ),
+    )
+    options = {HIDDEN: hidden.text()} if mapping.headers or mapping.header_columns else {}
+    if mapping.value_format != "json":
+        return options
+    ignores = frame.sparkSession.conf.get(_IGNORES_NULLS)
+    assert ignores is not None
+    return {
+        **options,
+        "value.format": "json",
+        "value.columns": "value.*",
+        "json.ignoreNullFields": ignores,
+    }
+
+
+def _column(name: str) -> Column:
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _payload(option: str, name: str, types: Mapping[str, DataType]) -> Column:
+    kind = types[name]
+    if isinstance(kind, _NESTED):
+        raise InputError(
+            f"{option}: column {name!r} is of type {kind.simpleString()}, which has no bytes; give "
+            f"--value-format json, or to_json({name}) in --select"
+        )
+    if isinstance(kind, StringType | BinaryType):
+        return _column(name)
+    return _column(name).cast("string")
+
+
+def _timestamp(name: str, types: Mapping[str, DataType]) -> Column:
+    if isinstance(types[name], IntegralType):
+        return functions.timestamp_millis(_column(name))
+    if isinstance(types[name], TimestampType):
+        return _column(name)
+    return _exactly("--timestamp-column", name, "timestamp")
+
+
+def _exactly(option: str, name: str, kind: str) -> Column:
+    """A cast that fails at values that do not fit, whatever the session's settings are.
+
+    Without ANSI mode a number would overflow and a text become null: a record would go to another
+    partition.
+    """
+    column = _column(name)
+    found = column.try_cast(kind)
+    told = functions.concat(
+        functions.lit(f"{option}: column {name!r} has a value that is no {kind}: "),
+        column.cast("string"),
+    )
+    fits = column.isNull() | found.isNotNull()
+    return functions.when(fits, found).otherwise(functions.raise_error(told))

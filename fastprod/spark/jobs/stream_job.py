@@ -1,0 +1,205 @@
+"""StreamJob: streams a source of Spark through SQL into a topic."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from fastprod.load.column_mapping import ColumnMapping
+from fastprod.load.input_files import InputError, InputFile, find_files, format_of, is_local
+from fastprod.load.load_request import is_tabbed
+from fastprod.spark.interrupt import Interrupt
+from fastprod.spark.jobs.frame_engine import (
+    queried,
+    reader_defaults,
+    record_frame,
+    record_options,
+)
+from fastprod.spark.sink.api import progress, write_stream
+from fastprod.spark.sink.write_result import WriteResult
+
+_WATCH_S: Final = 0.2
+_STOP_S: Final = 15.0
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """What a stream reads; plain data.
+
+    Attributes:
+        kind: Spark's name of the source.
+        options: its options.
+        path: a folder; None: the source has none.
+        schema: of its files, as DDL; None: the files' own.
+    """
+
+    kind: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    path: str | None = None
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class StreamRequest:
+    """What a stream job is to do; attributes as of `LoadRequest`."""
+
+    source: StreamSource
+    topic: str
+    kafka: Mapping[str, str] = field(repr=False)
+    mapping: ColumnMapping = field(default_factory=ColumnMapping)
+    select: str | None = None
+    where: str | None = None
+    sql: str | None = None
+    output_mode: str = "append"
+    trigger: Mapping[str, Any] = field(default_factory=dict)
+    max_bytes_per_second: int = 0
+
+
+def stream_source(
+    source: str, kind: str | None, options: Mapping[str, str], schema: str | None, servers: str
+) -> StreamSource:
+    """Parse SOURCE of the command line.
+
+    Args:
+        source: ``rate``, ``rate:ROWS``, ``kafka:TOPIC``, or a folder.
+        kind: format of the folder's files; None: by their names.
+        options: of the source, by Spark's names.
+        schema: of the files, as DDL.
+        servers: brokers of the topic that is read.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    name, _, rest = source.partition(":")
+    if name == "rate":
+        if rest and not rest.isdigit():
+            raise InputError(f"{source}: after rate: comes the number of rows a second")
+        return StreamSource("rate", {"rowsPerSecond": rest or "1", **options})
+    if name == "kafka":
+        if not rest:
+            raise InputError(f"{source}: after kafka: comes the topic")
+        given = {"kafka.bootstrap.servers": servers, "subscribe": rest, **options}
+        return StreamSource("kafka", given)
+    files: list[InputFile] = []
+    if is_local(source):
+        if not Path(source).is_dir():
+            raise InputError(f"{source}: no such folder, and neither rate nor kafka:TOPIC")
+        try:
+            files = find_files([source])
+            kind = kind or format_of([file.path for file in files])
+        except InputError as error:
+            if kind is None:
+                raise InputError(f"{error}; a folder that is empty needs --format") from error
+    elif kind is None:
+        raise InputError(f"{source}: a URL needs --format")
+    assert kind is not None
+    given = reader_defaults(
+        kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
+    )
+    return StreamSource(kind, given, source, schema)
+
+
+class StreamJob:
+    """One run of a stream.
+
+    Args:
+        spark: the session.
+        request: what to do.
+        checkpoint: folder where Spark keeps how far it is.
+
+    Attributes:
+        total: what this run has written.
+        batch_id: of the last micro-batch that was committed; None: none yet.
+
+    Threads: one.
+    """
+
+    def __init__(self, spark: SparkSession, request: StreamRequest, checkpoint: str) -> None:
+        self._spark = spark
+        self._request = request
+        self._checkpoint = checkpoint
+        self.total = WriteResult()
+        self.batch_id: int | None = None
+
+    def run(self, watch: Callable[[], None], run_for_s: float | None = None) -> None:
+        """Start the query and wait for its end.
+
+        Args:
+            watch: called some five times a second, in this thread.
+            run_for_s: stop it after so long; None: it stops by itself, or by Ctrl-C.
+
+        Raises:
+            InputError: a column.
+            pyspark.errors.PySparkException: Spark refuses the query, or it has failed.
+            KeyboardInterrupt: after Ctrl-C, when the query has been stopped.
+
+        Blocks: until the end.
+        """
+        with Interrupt() as interrupt:
+            query = self._started()
+            ends_s = None if run_for_s is None else time.monotonic() + run_for_s
+            try:
+                while query.isActive and (ends_s is None or time.monotonic() < ends_s):
+                    interrupt.wait(_WATCH_S)
+                    self._update(query)
+                    watch()
+            finally:
+                self._stop(query)
+                self._update(query)
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+
+    def _started(self) -> StreamingQuery:
+        request = self._request
+        rows = queried(self._read(), request.sql, request.select, request.where)
+        records = record_frame(rows, request.mapping.resolved(rows.columns))
+        kafka = dict(request.kafka)
+        parallel = max(1, self._spark.sparkContext.defaultParallelism)
+        limit = request.max_bytes_per_second
+        return write_stream(
+            records,
+            bootstrap_servers=kafka.pop("bootstrap.servers"),
+            topic=request.topic,
+            checkpoint=self._checkpoint,
+            output_mode=request.output_mode,
+            trigger=request.trigger or None,
+            kafka=kafka,
+            options={
+                **record_options(records, request.mapping),
+                "fastprod.validate": "false",
+                "fastprod.max.bytes.per.second": str(max(1, limit // parallel) if limit else 0),
+            },
+        )
+
+    def _read(self) -> DataFrame:
+        source = self._request.source
+        reader = self._spark.readStream.format(source.kind).options(**source.options)
+        if source.path is None:
+            return reader.load()
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        elif source.kind != "text":
+            # The columns are those of the files that are there now.
+            now = self._spark.read.format(source.kind).options(**source.options)
+            reader = reader.schema(now.load(source.path).schema)
+        return reader.load(source.path)
+
+    def _stop(self, query: StreamingQuery) -> None:
+        """Stop the query, and wait for its thread as long as Spark's limit allows."""
+        with contextlib.suppress(PySparkException, Py4JError):
+            self._spark.conf.set("spark.sql.streaming.stopTimeout", f"{int(_STOP_S * 1000)}")
+            query.stop()
+
+    def _update(self, query: StreamingQuery) -> None:
+        told = progress(query)
+        self.total, self.batch_id = told.total, told.batch_id

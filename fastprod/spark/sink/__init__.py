@@ -1,0 +1,1 @@
+"""The sink: what Spark calls on the driver and in its workers."""

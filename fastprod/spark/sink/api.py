@@ -1,0 +1,286 @@
+"""write, write_stream and progress: the functions of `fastprod.spark`."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from fastprod.errors import ConfigError
+from fastprod.spark.hidden_options import hiding
+from fastprod.spark.session import check_session
+from fastprod.spark.sink.commit_total import CommitTotal
+from fastprod.spark.sink.options import sink_options
+from fastprod.spark.sink.write_result import WriteResult
+
+_log = logging.getLogger("fastprod.spark")
+
+GUARANTEES: Final = ("at_least_once",)
+TOTAL_PATH: Final = "fastprod.total.path"
+OUTPUT_MODES: Final = ("append", "update", "complete")
+
+
+def write(
+    df: DataFrame,
+    *,
+    bootstrap_servers: str,
+    topic: str | None = None,
+    guarantee: str = "at_least_once",
+    kafka: Mapping[str, object] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Write the rows of a DataFrame to Kafka, from Spark's Python workers.
+
+    Args:
+        df: with the columns `value` and, if wanted, `key`, `topic`, `partition`, `headers` and
+            `timestamp`, as for ``format("kafka")``.
+        bootstrap_servers: host:port, several with commas.
+        topic: of all rows; None: each row's column `topic`.
+        guarantee: "at_least_once": a task that fails and is repeated writes its rows again.
+        kafka: further settings of the producer by Kafka's names, dots or underscores.
+        options: further options of the sink, such as ``{"header.origin": "nightly"}``; their names
+            are taken in lower case. Values of headers are in none of Spark's plans.
+
+    Returns:
+        Rows, bytes, offsets, retries, seconds. All are 0, with a warning in the log
+        "fastprod.spark", if the driver's temporary folder is full or has lost the file with the
+        numbers: the rows are written all the same.
+
+    Raises:
+        ConfigError: an argument, or a setting of the session that is wrong for this.
+        pyspark.errors.AnalysisException: a column, the topic, or the cluster.
+        py4j.protocol.Py4JJavaError: a task failed; what it had sent stays.
+
+    Blocks: until Kafka has acknowledged every row.  Threads: any.
+    """
+    _enter(df)
+    commits = CommitTotal()
+    try:
+        given = _options(bootstrap_servers, topic, guarantee, kafka, options, str(commits.path))
+        df.write.format("fastprod").mode("append").options(**given).save()
+        committed = commits.read()
+        if committed is None:
+            _log.warning(
+                "the rows are written, but how many is not known: %s has no figures",
+                commits.path,
+            )
+            return WriteResult()
+        return committed.total
+    finally:
+        commits.close()
+
+
+def write_stream(
+    df: DataFrame,
+    *,
+    bootstrap_servers: str,
+    checkpoint: str,
+    topic: str | None = None,
+    output_mode: str = "append",
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    guarantee: str = "at_least_once",
+    kafka: Mapping[str, object] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a stream to Kafka; `progress` tells how far it is.
+
+    Output mode "update", which Spark denies to sinks in Python, goes by way of foreachBatch: each
+    micro-batch is a `write` of the rows that changed.
+
+    Args:
+        df: a streaming DataFrame with the columns of `write`.
+        bootstrap_servers: host:port, several with commas.
+        checkpoint: folder where Spark keeps how far the query is.
+        topic: of all rows; None: each row's column `topic`.
+        output_mode: "append", "update" or "complete".
+        trigger: as for ``writeStream.trigger``, such as ``{"processingTime": "5 seconds"}``; None:
+            one micro-batch after the other.
+        query_name: what Spark's lists show.
+        guarantee: "at_least_once": a micro-batch that is repeated writes its rows again.
+        kafka: further settings of the producer by Kafka's names, dots or underscores.
+        options: further options of the sink; their names are taken in lower case.
+
+    Returns:
+        The query, running.
+
+    Raises:
+        ConfigError: an argument, or a setting of the session that is wrong for this.
+        pyspark.errors.AnalysisException: the query cannot be started.
+
+    Blocks: some 10 s at the first use of a session.  Threads: any.
+    """
+    _enter(df)
+    if output_mode not in OUTPUT_MODES:
+        raise ConfigError(
+            f"output_mode = {output_mode!r}: must be one of {', '.join(OUTPUT_MODES)}",
+            key="output_mode",
+            value=output_mode,
+        )
+    stream = df.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    if trigger is not None:
+        stream = stream.trigger(**trigger)
+    if query_name is not None:
+        stream = stream.queryName(query_name)
+    following = _Following()
+    if output_mode == "update":
+        # A wrong option is told now, not by the first micro-batch.
+        sink_options(_options(bootstrap_servers, topic, guarantee, kafka, options, ""))
+
+        def write_batch(batch: DataFrame, number: int) -> None:
+            result = write(
+                batch,
+                bootstrap_servers=bootstrap_servers,
+                topic=topic,
+                guarantee=guarantee,
+                kafka=kafka,
+                options=options,
+            )
+            following.add(result, number)
+
+        query = stream.foreachBatch(write_batch).start()
+    else:
+        following.commits = CommitTotal()
+        weakref.finalize(following, following.commits.close)
+        total_path = str(following.commits.path)
+        given = _options(bootstrap_servers, topic, guarantee, kafka, options, total_path)
+        query = stream.format("fastprod").options(**given).start()
+    following.query = query
+    _queries[query.runId] = following
+    return query
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """How far a stream is.
+
+    Attributes:
+        total: what this run of the query has written since `write_stream`.
+        batch_id: number of the last micro-batch that was committed; None: none yet.
+        rows_per_second: since the last call of `progress`, or the start.
+        bytes_per_second: of keys and values, likewise.
+        is_active: whether the query runs.
+    """
+
+    total: WriteResult
+    batch_id: int | None
+    rows_per_second: float
+    bytes_per_second: float
+    is_active: bool
+
+
+def progress(query: StreamingQuery) -> StreamProgress:
+    """Return what a query of `write_stream` has written so far.
+
+    Args:
+        query: what `write_stream` returned, running or ended.
+
+    Raises:
+        ConfigError: the query was not started by `write_stream` in this process.
+
+    Does not block.  Threads: one at a time for a query.
+    """
+    following = _queries.get(query.runId)
+    if following is None:
+        raise ConfigError(
+            f"query {query.id}, run {query.runId}, was not started by "
+            f"fastprod.spark.write_stream in this process"
+        )
+    told = following.progress(query.isActive)
+    if not told.is_active:
+        following.end()
+    return told
+
+
+@dataclass(eq=False)
+class _Following:
+    """What is known of one run of a query."""
+
+    commits: CommitTotal | None = None
+    query: StreamingQuery | None = None
+    total: WriteResult = field(default_factory=WriteResult)
+    batch_id: int | None = None
+    _told: WriteResult = field(default_factory=WriteResult)
+    _told_s: float = field(default_factory=time.monotonic)
+
+    def add(self, result: WriteResult, number: int) -> None:
+        """Take in a micro-batch."""
+        self.total += result
+        self.batch_id = number
+
+    def progress(self, is_active: bool) -> StreamProgress:
+        """Read what is committed."""
+        committed = None if self.commits is None else self.commits.read()
+        if committed is not None:
+            self.total, self.batch_id = committed
+        now_s = time.monotonic()
+        since_s = max(now_s - self._told_s, 1e-9)
+        told = StreamProgress(
+            total=self.total,
+            batch_id=self.batch_id,
+            rows_per_second=(self.total.rows - self._told.rows) / since_s,
+            bytes_per_second=(self.total.bytes - self._told.bytes) / since_s,
+            is_active=is_active,
+        )
+        self._told, self._told_s = self.total, now_s
+        return told
+
+    def end(self) -> None:
+        """Remove the file; the figures stay."""
+        if self.commits is not None:
+            self.commits.close()
+            self.commits = None
+
+
+_queries: dict[Any, _Following] = {}
+
+
+def _enter(df: DataFrame) -> None:
+    """Check the session, and make it the one of this thread.
+
+    Spark looks for data sources in Python in the session of Java's thread; each thread of Python
+    has its own, and only that which made the session knows it.
+    """
+    spark = df.sparkSession
+    check_session(spark)
+    java = spark.sparkContext._jvm
+    assert java is not None
+    java.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def _options(
+    bootstrap_servers: str,
+    topic: str | None,
+    guarantee: str,
+    kafka: Mapping[str, object] | None,
+    options: Mapping[str, str] | None,
+    total_path: str,
+) -> dict[str, Any]:
+    if guarantee not in GUARANTEES:
+        raise ConfigError(
+            f"guarantee = {guarantee!r}: must be one of {', '.join(GUARANTEES)} in this version",
+            key="guarantee",
+            value=guarantee,
+        )
+    given: dict[str, Any] = {**(options or {})}
+    if any(name.lower() == TOTAL_PATH for name in given):
+        raise ConfigError(
+            f"{TOTAL_PATH} is what this function learns its numbers by; leave it out",
+            key=TOTAL_PATH,
+        )
+    for name, value in (kafka or {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        given["kafka." + name.replace("_", ".")] = text
+    given["kafka.bootstrap.servers"] = bootstrap_servers
+    given["guarantee"] = guarantee
+    if topic is not None:
+        given["topic"] = topic
+    if total_path:
+        given[TOTAL_PATH] = total_path
+    return hiding(given)

@@ -1,0 +1,29 @@
+"""Producers for tests of misfortunes: they retry, connect and ask again almost at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastprod import KafkaProducer
+from support.peer.stage import Stage
+
+WAIT_S = 30.0
+"""Bound of what must happen; nothing waits so long unless the test is about to fail."""
+
+BACKOFFS_MS = {
+    "retry_backoff_ms": 2,
+    "retry_backoff_max_ms": 20,
+    "reconnect_backoff_ms": 2,
+    "reconnect_backoff_max_ms": 20,
+}
+
+
+def quick_producer(brokers: Stage | str, **settings: Any) -> KafkaProducer:
+    """A producer with short backoffs.
+
+    Args:
+        brokers: peers, or bootstrap_servers.
+        settings: more of them; they win.
+    """
+    servers = brokers if isinstance(brokers, str) else brokers.bootstrap_servers
+    return KafkaProducer({"bootstrap_servers": servers, **BACKOFFS_MS, **settings})

@@ -1,0 +1,82 @@
+"""Record headers from Python to wire bytes (contract P-E.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from fastprod._core.testing.records_doors import encode_headers_for_test
+from support.oracle.record_batch import encode_headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("a", b"1")],
+        [("a", b"1"), ("a", None), ("", b"")],
+        (("name", b"x" * 63), ("name", b"x" * 64), ("n" * 200, b"y" * 9000)),
+        [("\u00e9\u20ac\U0001d11e", b"\x00\xff")],
+        [(f"h{i}", b"%d" % i) for i in range(100)],
+    ],
+    ids=["one", "null and empty", "width edges", "utf-8", "many"],
+)
+def test_pairs_are_encoded_like_the_oracle(headers: Any) -> None:
+    """P-E.3: duplicates allowed, order kept, a null value is -1."""
+    assert encode_headers_for_test(headers) == encode_headers(tuple(headers))
+
+
+def test_a_mapping_and_an_iterator_are_pairs_too() -> None:
+    pairs: Any = (("a", b"1"), ("b", None))
+    wanted = encode_headers(pairs)
+    assert encode_headers_for_test(dict(pairs)) == wanted
+    encode: Any = encode_headers_for_test
+    assert encode(MappingProxyType(dict(pairs))) == wanted
+    assert encode(iter(pairs)) == wanted
+
+
+class Tripled(list[Any]):
+    """A list that does not walk as it is long."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([pair for pair in super().__iter__() for _ in range(3)])
+
+
+def test_a_list_of_ones_own_is_counted_as_it_is_walked() -> None:
+    """Else the record is damaged, and its broker refuses the whole batch with those of others."""
+    assert encode_headers_for_test(Tripled([("a", b"1")])) == encode_headers((("a", b"1"),) * 3)
+
+
+def test_pairs_that_change_meanwhile_are_refused() -> None:
+    pairs: list[Any] = [("a", b"1"), ("b", b"2")]
+    walks = []
+
+    class Pair(list[str | bytes]):
+        def __iter__(self) -> Iterator[str | bytes]:
+            walks.append(1)
+            if len(walks) == 2:  # written now: three, which take no more bytes than they did
+                pairs[1:] = [("b", None), ("", None)]
+                return iter(("a", b""))
+            return super().__iter__()
+
+    pairs[0] = Pair(("a", b"1"))
+    with pytest.raises(ValueError, match="changed while they were sent"):
+        encode_headers_for_test(pairs)
+
+
+def test_any_contiguous_buffer_is_a_value() -> None:
+    wanted = encode_headers((("a", b"xyz"),))
+    for value in (bytearray(b"xyz"), memoryview(b"xyz")):
+        assert encode_headers_for_test([("a", value)]) == wanted
+
+
+def test_what_is_no_header_is_refused_by_name() -> None:
+    encode: Any = encode_headers_for_test
+    with pytest.raises(TypeError, match="name must be a str, not int"):
+        encode([(1, b"")])
+    with pytest.raises(TypeError, match=r"value of header 'a' must be bytes.*not str"):
+        encode([("a", "text")])
+    with pytest.raises(TypeError, match="value of header 'a'"):
+        encode_headers_for_test([("a", memoryview(b"abcd")[::2])])

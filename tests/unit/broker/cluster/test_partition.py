@@ -1,0 +1,80 @@
+"""Partition: leaders, epochs and replicas in sync."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fastprod.broker.cluster.partition import NO_NODE, Partition
+from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.threads.clock import SystemClock
+from support.broker.world import batch_of
+
+
+def partition(*replicas: int) -> Partition:
+    return Partition("t", 0, Log(None, "t", 0, LogConfig(), SystemClock()), replicas)
+
+
+def test_a_batch_gets_the_leader_epoch_of_its_time() -> None:
+    """B-C2.1"""
+    led = partition(0, 1)
+    led.append(bytearray(batch_of(b"a")))
+    assert led.move_leader(1, [0, 1]) == 1
+    led.append(bytearray(batch_of(b"b")))
+    assert [each.partition_leader_epoch for each in led.log.batches()] == [0, 1]
+
+
+def test_a_node_without_a_replica_takes_the_old_leaders_place() -> None:
+    led = partition(0, 1)
+    led.move_leader(5, [0, 1, 5])
+    assert (led.leader, led.replicas, led.isr) == (5, [5, 1], [5, 1])
+
+
+def test_a_replica_that_leads_changes_no_replicas() -> None:
+    led = partition(0, 1)
+    led.move_leader(1, [0, 1])
+    assert (led.leader, led.replicas, led.isr) == (1, [0, 1], [0, 1])
+
+
+def test_nobody_may_lead() -> None:
+    led = partition(0)
+    assert led.move_leader(NO_NODE, [0]) == 1
+    assert (led.leader, led.replicas) == (NO_NODE, [0])
+
+
+def test_replicas_that_live_are_in_sync_and_the_last_one_stays() -> None:
+    led = partition(0, 1)
+    led.sync_isr([1])
+    assert led.isr == [1]
+    led.sync_isr([])
+    assert led.isr == [1]
+    led.sync_isr([1, 0, 7])
+    assert led.isr == [0, 1]
+
+
+def test_a_deleted_partition_takes_nothing() -> None:
+    led = partition(0)
+    led.delete()
+    with pytest.raises(LookupError, match="t-0 was deleted"):
+        led.append(bytearray(batch_of(b"a")))
+
+
+def test_appends_of_many_threads_come_one_after_another() -> None:
+    """B-C4.1: each batch has offsets of its own, and the log is in their order."""
+    written = partition(0)
+    taken: list[int] = []
+
+    def append() -> None:
+        taken.extend(
+            written.append(bytearray(batch_of(b"a", b"b"))).base_offset for _ in range(200)
+        )
+
+    threads = [threading.Thread(target=append) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert sorted(taken) == list(range(0, 1600, 2))
+    assert [each.base_offset for each in written.log.batches()] == sorted(taken)

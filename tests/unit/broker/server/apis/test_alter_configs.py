@@ -1,0 +1,192 @@
+"""IncrementalAlterConfigs: the limits of connections change while a node serves (B-D4.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastprod.broker.network.connection_quotas import ConnectionQuotas, TooManyConnectionsError
+from fastprod.broker.network.rate_quota import UNLIMITED
+from fastprod.broker.threads.clock import FakeClock
+from fastprod.error_codes import INVALID_CONFIG, INVALID_REQUEST, NONE, POLICY_VIOLATION
+from fastprod.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from support.broker.world import BrokerWorld
+
+BROKER = 4
+COUNT, RATE = "max.connections", "max.connection.creation.rate"
+PER_IP, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def change(name: str, value: str | None, operation: int = SET) -> AlterableConfig:
+    return AlterableConfig(name=name, config_operation=operation, value=value)
+
+
+def resource(name: str, *configs: AlterableConfig, kind: int = BROKER) -> AlterConfigsResource:
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=list(configs))
+
+
+def alter(
+    world: BrokerWorld,
+    *resources: AlterConfigsResource,
+    validate_only: bool = False,
+    version: int = 1,
+    node_id: int = 0,
+) -> Any:
+    message = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    return world.ask("IncrementalAlterConfigs", version, message, node_id).responses
+
+
+def quotas_of(world: BrokerWorld, node_id: int, **limits: Any) -> ConnectionQuotas:
+    quotas = ConnectionQuotas(FakeClock(), **limits)
+    quotas.add_listener("PLAINTEXT")
+    world.state.limit_connections(node_id, quotas)
+    return quotas
+
+
+def changed(world: BrokerWorld, node_id: int | None) -> dict[str, str]:
+    return dict(world.state._dynamic_settings.changed(node_id))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_limit_is_set_and_deleted(version: int) -> None:
+    with BrokerWorld() as world:
+        quotas = quotas_of(world, 0)
+        (result,) = alter(world, resource("0", change(PER_IP, "1")), version=version)
+        assert (result.error_code, result.resource_type, result.resource_name) == (NONE, 4, "0")
+        quotas.inc("PLAINTEXT", "1.1.1.1")
+        with pytest.raises(TooManyConnectionsError):
+            quotas.inc("PLAINTEXT", "1.1.1.1")
+        (result,) = alter(world, resource("0", change(PER_IP, None, DELETE)), version=version)
+        assert result.error_code == NONE
+        quotas.inc("PLAINTEXT", "1.1.1.1")
+        assert changed(world, 0) == {}
+
+
+def test_a_nodes_limit_is_its_own_and_goes_before_that_of_all() -> None:
+    with BrokerWorld(brokers=2) as world:
+        ours, others = quotas_of(world, 0), quotas_of(world, 1)
+        alter(world, resource("", change(COUNT, "5"), change(RATE, "7")))
+        alter(world, resource("1", change(COUNT, "3")), node_id=1)
+        assert (ours._max_connections, others._max_connections) == (5, 3)
+        assert ours._broker_rate.limit == others._broker_rate.limit == 7
+        alter(world, resource("1", change(COUNT, None, DELETE)), node_id=1)
+        assert others._max_connections == 5
+        assert quotas_of(world, 1)._max_connections == 5
+
+
+def test_a_listeners_limits_are_changed_by_its_prefix() -> None:
+    prefix = "listener.name.plaintext."
+    with BrokerWorld() as world:
+        quotas = quotas_of(world, 0)
+        alter(world, resource("", change(prefix + COUNT, "4"), change(prefix + RATE, "6")))
+        listener = quotas._listeners["PLAINTEXT"]
+        assert (listener.max_connections, listener.limit) == (4, 6)
+        alter(world, resource("", change(prefix + COUNT, None, DELETE)))
+        assert (listener.max_connections, listener.limit) == (UNLIMITED, 6)
+
+
+def test_the_overrides_of_the_start_come_back() -> None:
+    with BrokerWorld(max_connections_per_ip_overrides="localhost:2") as world:
+        quotas = quotas_of(world, 0)
+        alter(world, resource("0", change(OVERRIDES, "[::1]:8, 10.0.0.1:9")))
+        assert quotas._max_per_ip_overrides == {"::1": 8, "10.0.0.1": 9}
+        alter(world, resource("0", change(PER_IP, "0")))
+        assert quotas._max_per_ip == 0
+        alter(world, resource("0", change(OVERRIDES, None, DELETE)))
+        assert quotas._max_per_ip_overrides["127.0.0.1"] == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "said"),
+    [
+        (change("num.partitions", "2"), INVALID_REQUEST, "num.partitions cannot be changed"),
+        (change("no.such", "2"), INVALID_REQUEST, "these can: max.connections, "),
+        (change("no.such", "2", APPEND), INVALID_REQUEST, "no.such cannot be changed"),
+        (change("listener.name.ssl.max.connections.per.ip", "1"), INVALID_REQUEST, "cannot be"),
+        (change("listener.name.other.max.connections", "1"), INVALID_REQUEST, "cannot be changed"),
+        (change("listener.name.SSL.max.connections", "1"), INVALID_REQUEST, "cannot be changed"),
+        (change("listener.name.ssl.max.connections", "0"), INVALID_REQUEST, "from 1 to 2,147"),
+        (change(COUNT, "many"), INVALID_REQUEST, "whole number"),
+        (change(COUNT, "-1"), INVALID_REQUEST, "from 0 to 2,147,483,647"),
+        (change(COUNT, "2147483648"), INVALID_REQUEST, "from 0 to 2,147,483,647"),
+        (change(RATE, "0"), INVALID_REQUEST, "from 1 to"),
+        (change(PER_IP, "0"), INVALID_REQUEST, "nobody could connect"),
+        (change(OVERRIDES, "127.0.0.1"), INVALID_REQUEST, "is not host:count"),
+        (change(OVERRIDES, "127.0.0.1:12345678901"), INVALID_REQUEST, "is not host:count"),
+        (change(OVERRIDES, "localhost:1"), INVALID_REQUEST, "'localhost' is no IP address"),
+        (change(COUNT, None), INVALID_REQUEST, "max.connections is null"),
+        (change(COUNT, "1", APPEND), INVALID_CONFIG, "append: max.connections is no list"),
+        (change(OVERRIDES, "1.1.1.1:1", SUBTRACT), INVALID_CONFIG, "subtract: "),
+        (change(COUNT, "1", 9), INVALID_REQUEST, "operation 9; there are 0 to 3"),
+    ],
+)
+def test_what_cannot_be_changes_nothing_of_its_resource(
+    config: AlterableConfig, code: int, said: str
+) -> None:
+    with BrokerWorld() as world:
+        good = change("listener.name.ssl.max.connection.creation.rate", "5")
+        (result,) = alter(world, resource("0", good, config))
+        assert result.error_code == code
+        assert said in result.error_message
+        assert changed(world, 0) == {}
+
+
+def test_a_wrong_value_for_all_is_refused_even_where_each_node_has_its_own() -> None:
+    with BrokerWorld() as world:
+        alter(world, resource("0", change(COUNT, "5")))
+        (result,) = alter(world, resource("", change(COUNT, "few")))
+        assert (result.error_code, changed(world, None)) == (INVALID_REQUEST, {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (resource("1", change(COUNT, "1")), "broker '1'; this is broker 0"),
+        (resource("x", change(COUNT, "1")), "broker 'x'; this is broker 0"),
+        (resource("t", change("retention.ms", "1"), kind=2), "give them when it is made"),
+        (resource("0", change(COUNT, "1"), kind=8), "resource type 8"),
+        (resource("0", change(COUNT, "1"), change(COUNT, "2")), "more than once"),
+    ],
+)
+def test_a_wrong_resource_is_refused_and_others_are_changed(
+    asked: AlterConfigsResource, said: str
+) -> None:
+    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
+        refused, done = alter(world, asked, resource("", change(COUNT, "7")))
+        assert (refused.error_code, done.error_code) == (INVALID_REQUEST, NONE)
+        assert said in refused.error_message
+        assert [changed(world, node_id) for node_id in (0, 1, None)] == [{}, {}, {COUNT: "7"}]
+
+
+def test_a_resource_that_stands_twice_is_refused() -> None:
+    with BrokerWorld() as world:
+        results = alter(world, *(resource("0", change(COUNT, each)) for each in "12"))
+        assert [each.error_code for each in results] == [INVALID_REQUEST] * 2
+        assert changed(world, 0) == {}
+
+
+def test_a_request_for_very_many_resources_is_refused() -> None:
+    with BrokerWorld() as world:
+        many = [resource("x")] * 10_000
+        results = alter(world, resource("0", change(COUNT, "1")), *many)
+        assert {each.error_code for each in results} == {POLICY_VIOLATION}
+        assert changed(world, 0) == {}
+
+
+def test_only_looking_changes_nothing() -> None:
+    with BrokerWorld() as world:
+        quotas = quotas_of(world, 0)
+        results = alter(
+            world,
+            resource("0", change(COUNT, "1")),
+            resource("", change(COUNT, "x")),
+            validate_only=True,
+        )
+        assert [each.error_code for each in results] == [NONE, INVALID_REQUEST]
+        assert (quotas._max_connections, changed(world, 0)) == (UNLIMITED, {})

@@ -1,0 +1,43 @@
+"""DynamicSettings (B-D4.9); what clients see of it is in apis/test_alter_configs."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.network.connection_quotas import ConnectionQuotas
+from fastprod.broker.server.dynamic_settings import DynamicSettings, can_change, is_number
+from fastprod.broker.threads.clock import FakeClock
+from fastprod.errors import ConfigError
+
+COUNT = "max.connections"
+
+
+def test_settings_have_kafkas_names() -> None:
+    assert can_change(COUNT)
+    assert can_change("listener.name.sasl_ssl.max.connection.creation.rate")
+    assert not can_change("max_connections")
+    assert not can_change("listener.name.ssl")
+    assert is_number(COUNT)
+    assert not is_number("max.connections.per.ip.overrides")
+    assert not is_number("num.partitions")
+
+
+def test_new_quotas_take_the_place_of_a_nodes_old_ones() -> None:
+    settings = DynamicSettings(BrokerConfig(), [0])
+    old, new = ConnectionQuotas(FakeClock()), ConnectionQuotas(FakeClock())
+    settings.attach(0, old)
+    settings.alter(0, {COUNT: "5"})
+    settings.attach(0, new)
+    settings.alter(0, {COUNT: "6"})
+    assert (old._max_connections, new._max_connections) == (5, 6)
+
+
+def test_what_holds_for_all_has_to_fit_each_node() -> None:
+    """0 for each address needs overrides, which only one of two nodes has."""
+    settings = DynamicSettings(BrokerConfig(), [0, 1])
+    settings.alter(1, {"max.connections.per.ip.overrides": "127.0.0.1:1"})
+    with pytest.raises(ConfigError, match="nobody could connect"):
+        settings.alter(None, {"max.connections.per.ip": "0"})
+    settings.alter(1, {"max.connections.per.ip": "0"})
+    assert settings.changed(None) == {}

@@ -1,0 +1,133 @@
+"""fastprod.load.input_files: what paths stand for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fastprod.load.input_files import (
+    InputError,
+    compression_of,
+    find_files,
+    format_of,
+    is_local,
+    literal,
+    spark_paths,
+)
+
+
+def test_a_folder_stands_for_all_files_below_it_but_marks_and_hidden_ones(tmp_path: Path) -> None:
+    for name in ("b.csv", "day=1/a.csv", "_SUCCESS", ".hidden.csv", "_temporary/c.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    found = find_files([str(tmp_path)])
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in found] == [
+        "b.csv",
+        "day=1/a.csv",
+    ]
+    assert {(file.root, file.size_bytes) for file in found} == {(str(tmp_path), 1)}
+    for pattern, names in (("*", ["b.csv", "a.csv"]), ("**/*.csv", ["b.csv", "a.csv"])):
+        found = find_files([str(tmp_path / pattern)])
+        assert [Path(file.path).name for file in found] == names
+    assert len(find_files([str(tmp_path / "_temporary" / "*")])) == 1
+
+
+def test_a_file_that_several_arguments_name_is_found_once(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv", "c[1].csv"):
+        (tmp_path / name).write_text("x")
+    names = [str(tmp_path / "a.csv"), str(tmp_path / "?.csv"), f"file://{tmp_path}/c[1].csv"]
+    found = [Path(file.path).name for file in find_files(names)]
+    assert found == ["a.csv", "b.csv", "c[1].csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("nosuch.csv", "no such file"), ("*.csv", "no files"), (".", "no files")]
+)
+def test_a_path_that_has_nothing_is_named(tmp_path: Path, name: str, told: str) -> None:
+    with pytest.raises(InputError, match=told) as caught:
+        find_files([str(tmp_path / name)])
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.csv").write_text("x")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InputError, match=r"permission denied for the folder .*closed"):
+        find_files([str(tmp_path)])
+
+
+def test_a_link_to_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.csv").write_text("x")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Link").symlink_to(tmp_path / "real")
+    with pytest.raises(InputError, match=r"in/Link is a link to a folder"):
+        find_files([str(tmp_path / "in")])
+    assert len(find_files([str(tmp_path / "in" / "Link")])) == 1
+
+
+def test_names_tell_format_and_compression() -> None:
+    assert format_of(["a.parquet", "b.PQ"]) == "parquet"
+    assert format_of(["a.tsv", "b.csv.gz"]) == "csv"
+    assert format_of(["a.ndjson.zst"]) == "json"
+    assert [compression_of(name) for name in ("a.gz", "a.BZ2", "a.csv")] == ["gzip", "bz2", None]
+
+
+def test_names_that_tell_no_format_or_several_are_refused() -> None:
+    with pytest.raises(InputError, match=r"a\.dat: .*--format, one of parquet, csv"):
+        format_of(["a.dat"])
+    with pytest.raises(InputError, match=r"csv \(a\.csv\) and json \(b\.json\)"):
+        format_of(["a.csv", "b.json"])
+
+
+def test_a_scheme_makes_a_path_remote() -> None:
+    assert [is_local(each) for each in ("a/b", "file:///a", "s3a://b/c", "hdfs:/a")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "paths"),
+    [
+        (("b.csv", "day=1/a.csv"), (".",), ["."]),
+        (("b.csv", "more/a.csv"), (".",), ["b.csv", "more/a.csv"]),
+        (("x/b.csv", "x/y/a.csv"), ("**/*.csv",), ["x/b.csv", "x/y/a.csv"]),
+        (("b.csv", "a.csv"), ("a.csv", "."), ["a.csv", "b.csv"]),
+        (("a[1].csv", "a1.csv"), ("a[1].csv",), [r"a\[1\].csv"]),
+    ],
+)
+def test_spark_is_told_of_just_the_files_that_were_found(
+    tmp_path: Path, names: tuple[str, ...], given: tuple[str, ...], paths: list[str]
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("x")
+    found = spark_paths(find_files([str(tmp_path / each) for each in given]))
+    assert found == [f"{tmp_path}/{path}".removesuffix("/.") for path in paths]
+
+
+def test_no_character_of_a_path_is_a_pattern_of_sparks() -> None:
+    assert literal("/a{b}/c[1]*?\\.csv") == r"/a\{b\}/c\[1\]\*\?\\.csv"
+
+
+@pytest.mark.parametrize("of_folder", [False, True])
+def test_a_pipe_is_no_file(tmp_path: Path, *, of_folder: bool) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"a\.csv is no regular file"):
+        find_files([str(tmp_path if of_folder else tmp_path / "a.csv")])

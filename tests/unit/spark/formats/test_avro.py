@@ -1,0 +1,160 @@
+"""Avro: what fastavro reads back, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, MapType, StructType, VariantType
+
+from fastprod.spark.formats import avro
+from fastprod.spark.formats.column_types import FormatError
+from fastprod.spark.rows.bad_row import BadRow
+
+KINDS: dict[str, tuple[pyarrow.DataType, Any]] = {
+    "b": (pyarrow.bool_(), True),
+    "i": (pyarrow.int8(), -5),
+    "l": (pyarrow.int64(), 2**62),
+    "d": (pyarrow.float64(), 1.5),
+    "s": (pyarrow.string(), "\u20ac"),
+    "y": (pyarrow.binary(), b"\0\xff"),
+    "n": (pyarrow.decimal128(38, 10), Decimal("-12345678901234567890.0123456789")),
+    "day": (pyarrow.date32(), date(1582, 10, 10)),
+    "at": (pyarrow.timestamp("us", "UTC"), datetime(2020, 1, 2, 3, 4, 5, 6, UTC)),
+    "local": (pyarrow.timestamp("us"), datetime(1, 1, 1)),
+    "list": (pyarrow.list_(pyarrow.timestamp("us")), [datetime(2020, 1, 1), None]),
+    "map": (pyarrow.map_(pyarrow.string(), pyarrow.date32()), [("a", date(2020, 1, 1))]),
+    "struct": (
+        pyarrow.struct([("x", pyarrow.int32()), ("d", pyarrow.date32())]),
+        {"x": 1, "d": None},
+    ),
+}
+ROWS = pyarrow.RecordBatch.from_pydict(
+    {name: pyarrow.array([value, None], kind) for name, (kind, value) in KINDS.items()}
+)
+
+
+def read(data: bytes, schema: str) -> Any:
+    return fastavro.schemaless_reader(io.BytesIO(data), json.loads(schema), None)
+
+
+def plan(schema: StructType, **options: str) -> avro.AvroEncoder:
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    return avro.plan(schema, named, None, "value")
+
+
+def test_rows_are_read_back_by_a_schema_that_is_derived() -> None:
+    encoder = plan(from_arrow_schema(ROWS.schema))
+    found = [read(each, encoder.schema) for each in encoder.encode(ROWS).to_pylist()]
+    assert found == ROWS.to_pylist(maps_as_pydicts="strict")
+
+
+def test_a_schema_that_is_given_is_kept_to() -> None:
+    rows = pyarrow.RecordBatch.from_pydict({"a": [1, 2]})
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": "z", "type": "int", "default": 9}, {"name": "a", "type": "long"}],
+        }
+    )
+    encoder = plan(from_arrow_schema(rows.schema), avro__schema=schema)
+    found = [read(each, schema) for each in encoder.encode(rows).to_pylist()]
+    assert found == [{"z": 9, "a": 1}, {"z": 9, "a": 2}]
+
+
+def test_a_row_that_does_not_fit_is_told_by_its_number() -> None:
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]})
+    rows = pyarrow.RecordBatch.from_pydict({"a": [1, None]})
+    encoder = plan(from_arrow_schema(rows.schema), avro__schema=schema)
+    with pytest.raises(BadRow, match="cannot be encoded: ") as caught:
+        encoder.encode(rows)
+    assert caught.value.index == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("{", "no schema of Avro's"),
+        ('"int"', "must be a record"),
+        ('{"type": "record", "name": "R", "fields": []}', "no field for a"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"},'
+            ' {"name": "q", "type": "int"}]}',
+            "without a default that are no columns: q",
+        ),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(schema: str, reason: str) -> None:
+    with pytest.raises(FormatError, match=reason):
+        plan(StructType().add("a", LongType()), avro__schema=schema)
+
+
+def test_types_and_names_that_avro_has_not_are_refused() -> None:
+    with pytest.raises(
+        FormatError, match=r"column 'v' is of type variant, which value\.format=avro"
+    ):
+        plan(StructType().add("v", VariantType()))
+    with pytest.raises(FormatError, match="no field named 'a b': rename"):
+        plan(StructType().add("a b", LongType()))
+    with pytest.raises(FormatError, match="maps are strings"):
+        plan(StructType().add("m", MapType(LongType(), LongType())))
+
+
+def test_a_missing_library_is_told_with_the_command_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    avro._writer.cache_clear()
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(FormatError, match="pip install 'fastavro'"):
+        plan(StructType().add("a", LongType()))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "told"),
+    [
+        ("at", "float", "at is of type float"),
+        ("at", ["null", "double"], "at is of type double"),
+        ("local", "double", "local is of type double"),
+        ("day", "float", "day is of type float"),
+        ("d", "long", "d is of type long"),
+        ("d", "int", "d is of type int"),
+        ("d", ["null", "long", "double"], None),
+        ("at", {"type": "long", "logicalType": "timestamp-millis"}, "at is of type timestamp-mi"),
+        ("at", ["null", {"type": "long", "logicalType": "timestamp-nanos"}], "timestamp-nanos"),
+        ("local", {"type": "long", "logicalType": "local-timestamp-millis"}, "local-timestamp-mi"),
+        ("day", {"type": "int", "logicalType": "time-millis"}, "time-millis"),
+        ("l", "int", "l is of type int, and its column of type bigint"),
+        ("d", ["float", "double"], "d is of type float"),
+        ("d", "float", "d is of type float, and its column of type double"),
+        (
+            "list",
+            {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}},
+            "list.element is of type timestamp-millis",
+        ),
+        ("at", ["null", {"type": "long", "logicalType": "timestamp-micros"}], None),
+        ("at", "long", None),
+        ("l", {"type": "long", "logicalType": "timestamp-millis"}, None),
+        ("d", ["null", "double"], None),
+    ],
+)
+def test_a_schema_that_would_give_numbers_another_meaning_is_refused(
+    column: str, wanted: Any, told: str | None
+) -> None:
+    schema = json.dumps(
+        {"type": "record", "name": "r", "fields": [{"name": column, "type": wanted}]}
+    )
+    columns = from_arrow_schema(ROWS.select([column]).schema)
+    if told is None:
+        assert plan(columns, avro__schema=schema).schema == schema
+    else:
+        with pytest.raises(FormatError, match=told):
+            plan(columns, avro__schema=schema)

@@ -1,0 +1,164 @@
+"""Protobuf: what its own runtime reads back, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from google.protobuf import descriptor_pb2
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from fastprod.spark.formats import protobuf
+from fastprod.spark.formats.column_types import FormatError
+from fastprod.spark.rows.bad_row import BadRow
+
+INT64, STRING, MESSAGE, BYTES, DOUBLE = 3, 9, 11, 12, 1
+
+
+@pytest.fixture
+def descriptors(tmp_path: Path) -> Path:
+    """Of p.Row, with p.Row.Inner in it."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="row.proto",
+        package="p",
+        syntax="proto3",
+        dependency=["google/protobuf/timestamp.proto"],
+    )
+    row = file.message_type.add(name="Row")
+    inner = row.nested_type.add(name="Inner")
+    inner.field.add(name="x", number=1, type=DOUBLE, label=1)
+    entry = row.nested_type.add(name="CountsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=STRING, label=1)
+    entry.field.add(name="value", number=2, type=INT64, label=1)
+    plain = (("id", INT64, 1), ("name", STRING, 1), ("data", BYTES, 1), ("tags", STRING, 3))
+    for number, (name, kind, label) in enumerate(plain, 1):
+        row.field.add(name=name, number=number, type=kind, label=label)
+    others = (
+        ("at", ".google.protobuf.Timestamp", 1),
+        ("inner", ".p.Row.Inner", 1),
+        ("counts", ".p.Row.CountsEntry", 3),
+    )
+    for number, (name, kind_name, label) in enumerate(others, 5):
+        row.field.add(name=name, number=number, type=MESSAGE, label=label, type_name=kind_name)
+    path = tmp_path / "row.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    return path
+
+
+def plan(schema: StructType, path: Path | str, message: str = "p.Row") -> Any:
+    options = {"protobuf.descriptor": str(path), "protobuf.message": message}
+    return protobuf.plan(schema, options, None)
+
+
+def test_rows_are_read_back(descriptors: Path) -> None:
+    rows = pyarrow.RecordBatch.from_pydict(
+        {
+            "id": [7, None],
+            "name": ["\u20ac", None],
+            "data": [b"\xff", None],
+            "tags": [["a", "b"], None],
+            "at": pyarrow.array(
+                [datetime(2020, 1, 2, tzinfo=UTC), None], pyarrow.timestamp("us", "UTC")
+            ),
+            "inner": [{"x": 1.5}, None],
+            "counts": pyarrow.array(
+                [[("k", 3)], None], pyarrow.map_(pyarrow.string(), pyarrow.int64())
+            ),
+        }
+    )
+    encoder = plan(from_arrow_schema(rows.schema), descriptors)
+    full, empty = encoder.encode(rows).to_pylist()
+    found = protobuf._message_class(encoder.descriptors, "p.Row").FromString(full)
+    assert (found.id, found.name, found.data, list(found.tags)) == (
+        7,
+        "\u20ac",
+        b"\xff",
+        ["a", "b"],
+    )
+    assert (found.at.seconds, found.inner.x, dict(found.counts)) == (1_577_923_200, 1.5, {"k": 3})
+    assert empty == b""
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "reason"),
+    [
+        ("ID", LongType(), "has no field for column 'ID'; it has id, name"),
+        ("id", StringType(), "'id' is of type string; the field p.Row.id is int64"),
+        ("name", BinaryType(), "is of type binary; the field p.Row.name is string or bytes"),
+        ("tags", StringType(), "the field p.Row.tags is repeated string"),
+        ("id", ArrayType(LongType()), "is of type array<bigint>"),
+        (
+            "inner",
+            StructType().add("y", DoubleType()),
+            r"message p.Row.Inner has no field for column 'inner\.y'",
+        ),
+        ("at", DateType(), "the field p.Row.at is google.protobuf.Timestamp"),
+        ("counts", MapType(StringType(), StringType()), r"'counts\.value' is of type string"),
+    ],
+)
+def test_a_column_that_is_no_such_field_is_refused(
+    descriptors: Path, column: str, kind: DataType, reason: str
+) -> None:
+    with pytest.raises(FormatError, match=reason):
+        plan(StructType().add(column, kind), descriptors)
+
+
+def test_a_time_that_the_message_has_not_is_told_by_its_row(descriptors: Path) -> None:
+    times = pyarrow.array([0, 253_402_300_800_000_000], pyarrow.timestamp("us", "UTC"))
+    rows = pyarrow.RecordBatch.from_pydict({"at": times})
+    with pytest.raises(BadRow, match="out of range") as caught:
+        plan(from_arrow_schema(rows.schema), descriptors).encode(rows)
+    assert caught.value.index == 1
+
+
+def test_a_null_among_the_elements_is_told_by_its_row(descriptors: Path) -> None:
+    rows = pyarrow.RecordBatch.from_pydict({"tags": [["a"], [None]]})
+    encoder = plan(StructType().add("tags", ArrayType(StringType())), descriptors)
+    with pytest.raises(BadRow, match="cannot be encoded: ") as caught:
+        encoder.encode(rows)
+    assert caught.value.index == 1
+
+
+def test_what_cannot_be_read_is_refused(descriptors: Path, tmp_path: Path) -> None:
+    schema = StructType().add("id", LongType())
+    with pytest.raises(FormatError, match=r"needs protobuf\.descriptor"):
+        protobuf.plan(schema, {}, None)
+    with pytest.raises(FormatError, match=r"cannot read .*No such file"):
+        plan(schema, tmp_path / "none")
+    with pytest.raises(FormatError, match=r"p\.Other is not to be had"):
+        plan(schema, descriptors, "p.Other")
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"\xff\xff\xff")
+    with pytest.raises(FormatError, match=r"p\.Row is not to be had"):
+        plan(schema, bad)
+
+
+def test_a_row_with_two_values_of_a_oneof_is_refused(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="p", syntax="proto3")
+    message = file.message_type.add(name="Row")
+    message.oneof_decl.add(name="either")
+    for number, name in enumerate(("a", "b"), 1):
+        message.field.add(name=name, number=number, type=INT64, label=1, oneof_index=0)
+    path = tmp_path / "o.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    encoder = plan(StructType().add("a", LongType()).add("b", LongType()), path)
+    rows = pyarrow.RecordBatch.from_pydict({"a": [1, None, 1], "b": [None, 2, 2]})
+    assert encoder.encode(rows.slice(0, 2)).to_pylist() == [b"\x08\x01", b"\x10\x02"]
+    with pytest.raises(BadRow, match="a and b are of one oneof") as caught:
+        encoder.encode(rows)
+    assert caught.value.index == 2

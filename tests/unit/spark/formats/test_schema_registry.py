@@ -1,0 +1,92 @@
+"""The wire format of Confluent's Schema Registry, with a registry of our own on the loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pyarrow
+import pytest
+from pyspark.sql.types import LongType, StructType
+
+from fastprod.spark.formats import avro
+from fastprod.spark.formats.column_types import FormatError
+
+SCHEMA = StructType().add("a", LongType(), nullable=False)
+# What the parts of the client say of each other when they are first imported.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Registry(HTTPServer):
+    """Gives every schema the id 258, but for topics named bad."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.asked: list[tuple[str, Any]] = []
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Registry)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path.partition("?")[0], body))
+        is_bad = "/bad-" in self.path
+        answer = {"error_code": 42201, "message": "no"} if is_bad else {"id": 258}
+        data = json.dumps(answer).encode()
+        self.send_response(422 if is_bad else 200)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    server = Registry()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+def options(registry: Registry, login: str = "") -> dict[str, str]:
+    return {"schema.registry.url": f"http://{login}127.0.0.1:{registry.server_port}"}
+
+
+def test_the_schema_is_registered_once_and_its_id_precedes_every_message(
+    registry: Registry,
+) -> None:
+    encoder = avro.plan(SCHEMA, options(registry), "orders", "value")
+    found = encoder.encode(pyarrow.RecordBatch.from_pydict({"a": [1, -1]})).to_pylist()
+    assert found == [b"\0\0\0\x01\x02\x02", b"\0\0\0\x01\x02\x01"]
+    assert avro.plan(SCHEMA, options(registry), "orders", "value") == encoder
+    ((path, body),) = registry.asked
+    assert path == "/subjects/orders-value/versions"
+    assert json.loads(body["schema"])["name"] == "topLevelRecord"
+
+
+def test_rows_with_topics_of_their_own_have_no_subject(registry: Registry) -> None:
+    with pytest.raises(FormatError, match="needs the option topic"):
+        avro.plan(SCHEMA, options(registry), None, "value")
+    assert registry.asked == []
+
+
+def test_a_refusal_is_told_without_passwords(registry: Registry) -> None:
+    with pytest.raises(FormatError, match="did not register the schema of bad-value") as caught:
+        avro.plan(SCHEMA, options(registry, "me:secret@"), "bad", "value")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_setting_that_the_client_does_not_know_is_told(registry: Registry) -> None:
+    with pytest.raises(FormatError, match=r"did not register .*Unrecognized"):
+        avro.plan(SCHEMA, {**options(registry), "schema.registry.x": "1"}, "orders", "value")

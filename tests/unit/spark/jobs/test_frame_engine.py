@@ -1,0 +1,28 @@
+"""fastprod.spark.jobs.frame_engine: what needs no session."""
+
+from __future__ import annotations
+
+from fastprod.spark.jobs.frame_engine import reader_defaults
+
+
+def test_text_is_read_as_without_spark_unless_told() -> None:
+    csv = reader_defaults("csv", {"Mode": "PERMISSIVE"}, is_tabbed=True, has_schema=False)
+    assert csv == {
+        "Mode": "PERMISSIVE",
+        "header": "true",
+        "escape": '"',
+        "columnPruning": "false",
+        "enforceSchema": "false",
+        "sep": "\t",
+    }
+    named = reader_defaults("csv", {}, is_tabbed=False, has_schema=True)
+    assert "enforceSchema" not in named
+    assert named["mode"] == "FAILFAST"
+    assert reader_defaults("json", {}, is_tabbed=False, has_schema=False) == {"mode": "FAILFAST"}
+    assert reader_defaults("parquet", {}, is_tabbed=False, has_schema=False) == {}
+
+
+def test_a_quote_is_escaped_by_another_one_whatever_it_is() -> None:
+    for quote, escape in (("'", "'"), ("", '"')):
+        csv = reader_defaults("csv", {"Quote": quote}, is_tabbed=False, has_schema=False)
+        assert csv["escape"] == escape

@@ -1,0 +1,69 @@
+"""HiddenOptions: one option that Spark shows nothing of."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fastprod.errors import ConfigError
+from fastprod.spark.hidden_options import (
+    BYTES,
+    HIDDEN,
+    HiddenOptions,
+    all_options,
+    hidden_options,
+    hiding,
+)
+from fastprod.spark.sink.options import sink_options
+
+SPARKS_PATTERN = "(?i)secret|password|token|access[.]?key"
+"""The default of ``spark.redaction.regex``."""
+
+
+def test_spark_leaves_its_value_out() -> None:
+    assert re.search(SPARKS_PATTERN, HIDDEN)
+
+
+def test_what_may_be_secret_is_hidden_and_means_the_same() -> None:
+    given = {
+        "topic": "t",
+        "kafka.linger.ms": "7",
+        "header.column.a": "A",
+        "Header.X": "hush-1",
+        "kafka.ssl.key.password": "hush-2",
+        "schema.registry.url": "http://me:hush-3@a",
+    }
+    shown = hiding(given)
+    assert list(shown) == ["topic", "kafka.linger.ms", "header.column.a", HIDDEN]
+    assert "hush" not in str({name: shown[name] for name in shown if name != HIDDEN})
+    assert all_options(shown).items() >= all_options(given).items()
+    assert sink_options(shown) == sink_options(given)
+    assert sink_options(given).headers == (("x", b"hush-1"),)
+    assert hiding({"topic": "t"}) == {"topic": "t"}
+
+
+def test_headers_keep_the_case_of_their_names_and_any_bytes() -> None:
+    hidden = HiddenOptions((("A", b"\xff".decode(*BYTES)), ("column.A", "\u00e9")), (("B", "b.0"),))
+    given = {HIDDEN.upper(): hidden.text(), "header.c": "0"}
+    for options in (sink_options(given), sink_options(hiding(given))):
+        assert sorted(options.headers) == [("A", b"\xff"), ("c", b"0"), ("column.A", b"\xc3\xa9")]
+        assert options.header_columns == (("B", "b.0"),)
+    assert hidden_options(given) == hidden
+    assert "\xe9" not in repr(hidden)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hush", '["hush"]', '{"headers": ["hush"]}', '{"options": {"header.a": 1, "hush": 2}}'],
+)
+def test_another_form_is_refused_without_what_it_has(text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(HIDDEN)) as raised:
+        sink_options({HIDDEN: text})
+    assert "hush" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_an_unknown_option_is_refused_though_it_is_hidden() -> None:
+    with pytest.raises(ConfigError, match="topik is not an option"):
+        sink_options({HIDDEN: HiddenOptions(options={"topik": "t"}).text()})

@@ -1,0 +1,40 @@
+"""What `import fastprod` brings along: nothing that only some users need."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.processes.child_python import run_python
+
+_LOADED = """
+import json, sys
+before = set(sys.modules)
+{imports}
+print(json.dumps({{"modules": sorted(set(sys.modules) - before)}}))
+"""
+# Packages of others, and modules of Python that take long to import.
+_NOT_NEEDED = {
+    *("numpy", "click", "rich", "pyarrow", "pyspark", "kio", "lz4", "zstandard", "crc32c"),
+    *("ssl", "http", "email", "asyncio", "concurrent", "subprocess", "tomllib", "logging"),
+    *("dataclasses", "inspect", "uuid", "platform", "ipaddress", "difflib", "traceback"),
+}
+
+
+def loaded(imports: str) -> set[str]:
+    """The packages and modules at the top that these statements load."""
+    names: list[str] = run_python(_LOADED.format(imports=imports)).told["modules"]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_import_fastprod_loads_no_other_package() -> None:
+    assert loaded("import fastprod") & _NOT_NEEDED == set()
+
+
+@pytest.mark.parametrize("package", ["numpy", "click", "rich"])
+def test_a_package_that_is_imported_is_seen(package: str) -> None:
+    assert package in loaded(f"import fastprod, {package}")
+
+
+@pytest.mark.parametrize("module", ["fastprod.broker", "fastprod.serializers"])
+def test_nor_do_the_broker_and_the_serializers_load_the_command_lines(module: str) -> None:
+    assert loaded(f"import {module}") & {"numpy", "click", "rich", "pyarrow"} == set()

@@ -1,0 +1,164 @@
+"""What `dir` shows of each public class: what users call, and nothing else.
+
+A name that is added here is promised to users: document it, and say so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+import fastprod
+from fastprod import KafkaProducer, ProducerConfig
+from fastprod._core.producer.bulk_future import BulkFuture
+from fastprod.broker import Broker
+from fastprod.broker.faults.fault_verbs import FaultVerbs
+from fastprod.broker.node import Node as BrokerNode
+from fastprod.config import SETTINGS
+from fastprod.records import BulkArrays, BulkMetadata, FailedRow, OffsetRange
+
+NAMED_TUPLE = {"count", "index"}
+PLUGIN = {"configure", "close"}
+PARTITIONER = {*PLUGIN, "partition"}
+CONFIG = {"explicit", "values"}
+
+OF_CLASSES = {
+    fastprod.KafkaProducer: {
+        "append_columns",
+        "close",
+        "closed",
+        "config",
+        "flush",
+        "metrics",
+        "partitions_for",
+        "send",
+        "send_many",
+        "try_send",
+        "warmup",
+    },
+    fastprod.RecordFuture: {
+        "add_callback",
+        "add_done_callback",
+        "add_errback",
+        "cancel",
+        "cancelled",
+        "done",
+        "exception",
+        "failed",
+        "get",
+        "result",
+        "running",
+        "succeeded",
+    },
+    BulkFuture: {
+        "add_done_callback",
+        "arrays",
+        "cancel",
+        "delivered",
+        "done",
+        "exception",
+        "failed_rows",
+        "failures",
+        "get",
+        "result",
+        "topic",
+    },
+    fastprod.Headers: {"add", "all", "freeze", "is_frozen", "last", "remove", "to_list"},
+    fastprod.ProducerRecord: {"headers", "key", "partition", "timestamp_ms", "topic", "value"},
+    fastprod.TopicPartition: {*NAMED_TUPLE, "partition", "topic"},
+    fastprod.Node: {*NAMED_TUPLE, "host", "id", "port", "rack"},
+    fastprod.PartitionInfo: {
+        *NAMED_TUPLE,
+        "in_sync_replicas",
+        "leader",
+        "offline_replicas",
+        "partition",
+        "replicas",
+        "topic",
+    },
+    fastprod.RecordMetadata: {
+        *NAMED_TUPLE,
+        "has_offset",
+        "has_timestamp",
+        "offset",
+        "partition",
+        "serialized_key_size",
+        "serialized_value_size",
+        "timestamp",
+        "topic",
+        "topic_partition",
+    },
+    BulkMetadata: {*NAMED_TUPLE, "byte_count", "ranges", "record_count", "topic"},
+    BulkArrays: {*NAMED_TUPLE, "offsets", "partitions", "timestamps"},
+    OffsetRange: {*NAMED_TUPLE, "first_offset", "partition", "record_count", "topic"},
+    FailedRow: {*NAMED_TUPLE, "error", "key_size_bytes", "row", "topic", "value_size_bytes"},
+    fastprod.Partitioner: PARTITIONER,
+    fastprod.RoundRobinPartitioner: PARTITIONER,
+    fastprod.ProducerInterceptor: {*PLUGIN, "on_acknowledgement", "on_send"},
+    fastprod.MetricsReporter: {*PLUGIN, "report"},
+    Broker: {
+        "bootstrap_servers",
+        "cluster_id",
+        "controller_id",
+        "create_topic",
+        "delete_topic",
+        "end_offset",
+        "faults",
+        "leader",
+        "move_leader",
+        "nodes",
+        "records",
+        "requests",
+        "run_retention_now",
+        "start",
+        "stop",
+        "topic_names",
+    },
+    BrokerNode: {"address", "down", "host", "id", "is_up", "port", "up"},
+    FaultVerbs: {
+        "close",
+        "delay",
+        "dribble",
+        "drop",
+        "fail",
+        "intercept",
+        "lose_reply",
+        "reset",
+        "resume_reading",
+        "stop_reading",
+        "time_out_then_append",
+        "truncate",
+    },
+}
+
+
+def public(of: object) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", OF_CLASSES)
+def test_a_public_class_shows_what_users_call(kind: type) -> None:
+    assert public(kind) == OF_CLASSES[kind]
+
+
+def test_no_public_class_is_left_out() -> None:
+    classes = {
+        each for name in fastprod.__all__ if isinstance(each := getattr(fastprod, name), type)
+    }
+    assert classes - {ProducerConfig} <= OF_CLASSES.keys()
+
+
+def test_a_config_shows_the_settings() -> None:
+    assert public(ProducerConfig(bootstrap_servers="127.0.0.1:1")) == {*SETTINGS, *CONFIG}
+
+
+def test_a_producer_shows_what_its_class_does() -> None:
+    with contextlib.closing(KafkaProducer(bootstrap_servers="127.0.0.1:1")) as producer:
+        assert public(producer) == OF_CLASSES[KafkaProducer]
+
+
+def test_a_broker_and_what_it_hands_out_show_what_their_classes_do() -> None:
+    with Broker() as broker:
+        for each in (broker, broker.nodes[0], broker.faults):
+            assert public(each) == OF_CLASSES[type(each)]
