@@ -65,25 +65,25 @@ def spark_steps() -> list[Step]:
             "spark-kills",
             "30 writes by Spark with workers, executors, drivers and Kafka's nodes killed",
             7_200,
-            *("tests/spark/test_kills.py", "-m", "long"),
+            *("tests/spark_jobs/test_job_kills.py", "-m", "long"),
         ),
         pytest_step(
             "spark-big-write",
             "100,000,000 rows by Spark, 10 GB, in bounded memory",
             3_600,
-            *("tests/spark/test_big_job.py", "-m", "long", "-k", "memory"),
+            *("tests/spark/test_big_write.py", "-m", "long"),
         ),
         pytest_step(
             "spark-load",
             "5,000,000 rows by spark-load, interrupted 12 times and run again",
             3_600,
-            *("tests/spark/test_big_job.py", "-m", "long", "-k", "interrupted"),
+            *("tests/spark_jobs/test_big_load.py", "-m", "long", "-k", "interrupted"),
         ),
         pytest_step(
             "spark-cluster",
             "spark-load on a standalone cluster of Spark's, master and two workers",
             900,
-            "tests/spark/test_standalone.py",
+            "tests/spark_jobs/test_standalone.py",
         ),
     ]
 

@@ -17,8 +17,13 @@ from typing import BinaryIO
 
 import checkout
 
-# Folders below tests/ that have a run of their own; about a quarter of the time each.
-PARTS = {"spark": ("spark",), "interop": ("interop",), "faults": ("faults", "threads")}
+# Folders below tests/ that have a run of their own.
+PARTS = {
+    "spark": ("spark",),
+    "spark_jobs": ("spark_jobs",),
+    "interop": ("interop",),
+    "faults": ("faults", "threads"),
+}
 REST = "rest"
 LOGS = "logs"
 LIMIT_S = 3_600.0

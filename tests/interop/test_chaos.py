@@ -24,6 +24,7 @@ from support.records.readers import READERS, end_offsets
 from support.records.workload import Workload
 
 RATE_PER_S = 20_000
+LEAST_RATE_PER_S = 10_000
 FULL_S = 100
 LEAST_S = 16
 KILLS = 5
@@ -124,13 +125,14 @@ def test_killed_leaders_cost_no_record_and_double_none(
     seconds = scaled(FULL_S, at_least=LEAST_S)
     kills = max(1, KILLS * seconds // FULL_S)
     name = topic(kafka3, PARTITIONS, config={"min.insync.replicas": "2"})
-    ledger = Ledger(Workload(RATE_PER_S * seconds, seed=4, largest_bytes=LARGEST_BYTES))
+    rate_per_s = scaled(RATE_PER_S, at_least=LEAST_RATE_PER_S)
+    ledger = Ledger(Workload(rate_per_s * seconds, seed=4, largest_bytes=LARGEST_BYTES))
     with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
         producer.warmup(name)
         killer = Killer(kafka3, name, producer)
         began_s = time.monotonic()
         with killing(killer, kills):
-            send_workload(producer, name, ledger, rate_per_s=RATE_PER_S)
+            send_workload(producer, name, ledger, rate_per_s=rate_per_s)
         counters = producer._engine.counters()
     print(
         f"{ledger.workload.count:,} records in {time.monotonic() - began_s:.1f} s; kills "

@@ -17,6 +17,7 @@ import spark_jars
 from examples import web_log
 from fastprod.broker.broker import Broker
 from fastprod.cli.demo.web_log import WebLog
+from fastprod.spark import progress
 from kafka_cluster import KafkaCluster
 from support.records.readers import read_with_confluent
 
@@ -75,25 +76,29 @@ def test_the_example_writes_what_plain_python_computes(
             assert stamped == sorted((key, ms) for key, ms, _ in log.events())
 
 
-def test_the_example_runs_as_a_program_and_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """The second run finds no new files, and writes nothing."""
+def test_the_example_runs_as_a_program_and_goes_on_where_it_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The program's streams, started once more, find no new files, and write nothing."""
     log = WebLog(500)
     log.write(tmp_path / "logs")
     with Broker(topics=dict.fromkeys(TOPICS, PARTITIONS)) as broker:
         command = [sys.executable, str(ROOT / "examples" / "web_log.py"), str(tmp_path)]
         command += ["--bootstrap-servers", broker.bootstrap_servers]
         command += ["--requests-topic", TOPICS[0], "--figures-topic", TOPICS[1]]
-        for expected in (len(list(log.events())), 0):
-            done = subprocess.run(
-                command,
-                env=os.environ | spark_jars.submit_environment() | {"PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                text=True,
-                timeout=PROCESS_S,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
-            assert done.stdout.splitlines()[0] == f"{TOPICS[0]}: {expected} records"
+        done = subprocess.run(
+            command,
+            env=os.environ | spark_jars.submit_environment() | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=PROCESS_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0] == f"{TOPICS[0]}: {len(list(log.events()))} records"
+        for query in web_log.start(spark, tmp_path, broker.bootstrap_servers, TOPICS):
+            assert query.awaitTermination(STREAM_S), "the stream did not end"
+            assert progress(query).total.rows == 0
         for topic, differences in zip(
             TOPICS, (log.event_differences, log.figure_differences), strict=True
         ):

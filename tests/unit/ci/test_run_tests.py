@@ -15,9 +15,9 @@ HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
 
 
 def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
-    """A checkout with a test in each of six folders."""
+    """A checkout with a test in each of seven folders."""
     (root / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    texts = dict.fromkeys(("spark", "faults", "threads", "new"), PASSES)
+    texts = dict.fromkeys(("spark", "spark_jobs", "faults", "threads", "new"), PASSES)
     for name, text in {**texts, "interop": interop, "unit/a": unit}.items():
         folder = root / "tests" / name
         folder.mkdir(parents=True)
@@ -31,6 +31,7 @@ def test_each_folder_with_tests_is_in_one_of_the_runs(tmp_path: Path) -> None:
     (tests / "test_lone.py").write_text(PASSES)
     assert run_tests.parts(tests) == {
         "spark": [tests / "spark"],
+        "spark_jobs": [tests / "spark_jobs"],
         "interop": [tests / "interop"],
         "faults": [tests / "faults", tests / "threads"],
         "rest": [tests / "new", tests / "test_lone.py", tests / "unit"],
@@ -60,7 +61,7 @@ def test_all_have_to_pass(
     shown = capfd.readouterr().out
     for folder in ("interop", "spark", "faults", "threads", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    codes = f"spark 0, interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
+    codes = f"spark 0, spark_jobs 0, interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
     assert f"exit codes: {codes}\n" in shown
 
 

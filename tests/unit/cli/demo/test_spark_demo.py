@@ -1,4 +1,4 @@
-"""fastprod.cli.demo.spark_demo: what it refuses; tests/spark/test_demo_process.py has it whole."""
+"""fastprod.cli.demo.spark_demo: refusals; the rest: tests/spark_jobs/test_demo_process.py."""
 
 from __future__ import annotations
 
