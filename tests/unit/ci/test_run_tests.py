@@ -59,10 +59,10 @@ def test_all_have_to_pass(
 ) -> None:
     assert run_tests.run(tree(tmp_path, interop, unit), ["-p", "no:cacheprovider"]) == code
     shown = capfd.readouterr().out
-    for folder in ("interop", "spark", "faults", "threads", "unit/a", "new"):
+    for folder in ("interop", "spark", "spark_jobs", "faults", "threads", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    codes = f"spark 0, spark_jobs 0, interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
-    assert f"exit codes: {codes}\n" in shown
+    codes = f"interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
+    assert f"exit codes: spark 0, spark_jobs 0, {codes}\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
