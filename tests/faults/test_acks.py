@@ -40,7 +40,7 @@ def test_without_acks_a_record_is_done_when_it_has_left(peer: Peer) -> None:
         futures = [producer.send("t", b"%d" % number, partition=0) for number in range(3_000)]
         assert {future.result(WAIT_S).offset for future in futures} == {-1}
         peer.wait_for_log("t", 0, len(futures))
-        assert producer._engine.in_flight_count == 0
+        peer.wait_until(lambda: producer._engine.in_flight_count == 0)
     assert peer.values("t", 0) == [b"%d" % number for number in range(3_000)]
 
 

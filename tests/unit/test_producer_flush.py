@@ -30,13 +30,13 @@ def test_after_flush_every_record_is_done_delivered_or_not(peer: Peer) -> None:
 
 def test_a_flush_holds_up_no_other_thread_and_waits_for_no_later_record(peer: Peer) -> None:
     """P-A.7.2."""
-    with quick_producer(peer) as producer:
+    with quick_producer(peer, linger_ms=60_000) as producer:
         producer.warmup("t")
         peer.on(PRODUCE).hold().once()
         first = producer.send("t", b"first", partition=0)
-        peer.wait_until_held()
         flushing = threading.Thread(target=producer.flush)
         flushing.start()
+        peer.wait_until_held()  # nothing but the flush sends it
         peer.on(PRODUCE).for_partition("t", 1).hold().once()
         later = producer.send("t", b"later", partition=1)
         assert flushing.is_alive()
