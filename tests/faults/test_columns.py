@@ -111,6 +111,7 @@ def test_rows_that_the_broker_refuses_are_told_with_their_sizes(peer: Peer) -> N
 def test_an_unknown_topic_fails_its_rows_and_no_others(peer: Peer) -> None:
     topics = pa.array(["t", "absent", "t", "nowhere"])
     with quick_producer(peer, max_block_ms=200) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         began_s = time.monotonic()
         future = producer.append_columns(topic=topics, values=[b"a", b"bb", b"c", None])
         rows = future.failed_rows(WAIT_S)
@@ -134,6 +135,7 @@ def test_new_topics_are_asked_for_together(new_peer: PeerFactory) -> None:
 def test_absent_topics_are_asked_for_together(peer: Peer) -> None:
     names = [f"absent{number:03}" for number in range(100)]
     with quick_producer(peer, max_block_ms=100, retry_backoff_ms=20) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         future = producer.append_columns(topic=["t", *names], values=[b""] * 101)
         rows = future.failed_rows(WAIT_S)
     assert [row.row for row in rows] == list(range(1, 101))
@@ -151,6 +153,7 @@ def test_many_rows_of_an_unknown_topic_share_one_error(peer: Peer) -> None:
 def test_a_partition_that_is_not_there_fails_its_rows_and_no_others(peer: Peer) -> None:
     partitions = pa.array([0, 7, None, 3], pa.uint16())
     with quick_producer(peer, max_block_ms=200) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         future = producer.append_columns(
             topic="t", values=[b"a", b"b", b"c", b"d"], partitions=partitions
         )
@@ -198,7 +201,8 @@ def test_when_memory_does_not_come_back_the_rest_fails_after_one_wait(peer: Peer
     values = pa.array([b"x" * 1000] * 500)
     topics = ["t"] * 500
     peer.on(PRODUCE).hold().always()
-    producer = quick_producer(peer, buffer_memory=65_536, batch_size=16_384, max_block_ms=100)
+    producer = quick_producer(peer, buffer_memory=65_536, batch_size=16_384, max_block_ms=500)
+    producer.warmup("t", timeout=WAIT_S)
     turns = 0
     is_over = threading.Event()
 
@@ -335,14 +339,29 @@ def test_calls_that_end_in_any_way_leave_no_memory_behind() -> None:
 def test_ctrl_c_ends_a_wait_and_leaves_a_producer_that_works(peer: Peer, what: str) -> None:
     peer.on(PRODUCE).hold().always()
     topic = "t" if what == "memory" else "absent"
+    values = pa.array([b"x" * 1000] * 500)
+
+    def is_waiting() -> bool:
+        if what == "memory":
+            return bool(producer._engine.counters()["waiting_threads"] == 1)
+        return any(
+            each.name == topic
+            for request in peer.requests(METADATA)
+            for each in request.message.topics or ()
+        )
+
+    def interrupt() -> None:
+        peer.wait_until(is_waiting)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with quick_producer(peer, buffer_memory=65_536, batch_size=16_384) as producer:
         producer.warmup("t")
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
         began_s = time.monotonic()
         with pytest.raises(KeyboardInterrupt) as raised:
-            producer.append_columns(topic=topic, values=pa.array([b"x" * 1000] * 500))
-        timer.join()
+            producer.append_columns(topic=topic, values=values)
+        interrupting.join()
         assert time.monotonic() - began_s < WAIT_S
         assert producer._engine.counters()["waiting_threads"] == 0
         peer.clear_script()

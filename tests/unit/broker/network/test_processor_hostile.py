@@ -128,7 +128,7 @@ def test_half_a_request_and_then_silence_keeps_nobody_waiting(stage: ProcessorSt
 
 def test_half_a_request_and_then_silence_expires() -> None:
     """B-A4.4."""
-    settings = dataclasses.replace(SETTINGS, connections_max_idle_ms=40)
+    settings = dataclasses.replace(SETTINGS, connections_max_idle_ms=200)
     with ProcessorStage(settings=settings) as stage:
         client = stage.connect()
         client.sendall(request(b"half")[:7])
