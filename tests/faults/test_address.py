@@ -178,7 +178,7 @@ def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
     rule = advertise(cluster, 1, host)
     servers = cluster.node(2).bootstrap_servers
     with (
-        quick_producer(servers, delivery_timeout_ms=700, request_timeout_ms=600) as hasty,
+        quick_producer(servers, delivery_timeout_ms=1_500, request_timeout_ms=1_000) as hasty,
         quick_producer(servers) as patient,
     ):
         error = hasty.send("t", b"lost", partition=lost).exception(WAIT_S)
@@ -190,6 +190,7 @@ def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
         assert not waiting.done()
         rule.cancel()
         assert waiting.result(WAIT_S).offset == 0
+        hasty.warmup("t", timeout=WAIT_S)
         assert hasty.send("t", b"x", partition=lost).result(WAIT_S).offset == 1
     assert cluster.values("t", lost) == [b"waited", b"x"]
 
@@ -243,6 +244,7 @@ def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
         assert "request_timeout_ms" not in str(error)
         assert producer._engine.counters()["connections_opened"] >= 2
         peer.accept_connections()
+        producer.warmup("t", timeout=WAIT_S)
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
     peer.hang_connections()
     servers = f"{peer.bootstrap_servers},{other.bootstrap_servers}"
@@ -263,6 +265,7 @@ def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
         assert " did not answer within" in str(error)
         assert "request_timeout_ms = 200" in str(error)
         peer.resume_reading()
+        producer.warmup("t", timeout=WAIT_S)
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
     assert peer.values("t", 0) == [b"x"]
 

@@ -200,7 +200,7 @@ def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, nu
             topic["partitions"][0]["partition_index"] = number
 
     rule = peer.on(METADATA).change(change).for_topic("t").always()
-    with quick_producer(peer, max_block_ms=800) as producer:
+    with quick_producer(peer, max_block_ms=1_500) as producer:
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
         assert f"broker {peer.bootstrap_servers}" in str(error)
@@ -215,7 +215,7 @@ def test_a_broker_that_answers_nothing_but_nonsense_is_named_when_records_expire
 ) -> None:
     """P-D.8.2."""
     with quick_producer(
-        peer, delivery_timeout_ms=800, request_timeout_ms=700, linger_ms=0
+        peer, delivery_timeout_ms=2_000, request_timeout_ms=1_500, linger_ms=0
     ) as producer:
         producer.warmup("t")
         rule = peer.on(PRODUCE).wrong_correlation_id().always()

@@ -63,8 +63,8 @@ def test_with_strategy_none_only_known_brokers_are_asked(
     with quick_producer(
         servers,
         metadata_recovery_strategy="none",
-        delivery_timeout_ms=600,
-        request_timeout_ms=500,
+        delivery_timeout_ms=2_000,
+        request_timeout_ms=1_000,
     ) as producer:
         producer.send("t", b"x").result(WAIT_S)
         cluster.stop(2)

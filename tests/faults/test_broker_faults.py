@@ -72,7 +72,7 @@ SURVIVED: list[tuple[str, Plan]] = [
 def test_each_record_is_there_once_and_in_order(broker: Broker, plan: Plan) -> None:
     """B-G2 and B-C6.2: with idempotence, whatever happens to requests and answers."""
     plan(broker.faults)
-    with new_producer(broker, request_timeout_ms=500, batch_size=1) as producer:
+    with new_producer(broker, request_timeout_ms=1_000, batch_size=1) as producer:
         sent = [producer.send("t", b"%d" % n, partition=n % 2) for n in range(RECORDS)]
         told = [each.result(BOUND_S) for each in sent]
     broker.faults.reset()
@@ -136,7 +136,7 @@ def test_a_producer_that_does_not_try_again_is_told(
 def test_one_partition_of_a_request_fails_and_the_others_do_not(broker: Broker) -> None:
     """B-D1.1."""
     broker.faults.fail("Produce", "INVALID_RECORD", n=None, topic="t", partition=1)
-    with new_producer(broker, linger_ms=200) as producer:
+    with new_producer(broker, linger_ms=60_000) as producer:
         sent = [producer.send("t", b"a", partition=partition) for partition in range(3)]
         producer.flush(BOUND_S)
         assert sent[0].result(BOUND_S).offset == sent[2].result(BOUND_S).offset == 0
@@ -173,7 +173,7 @@ def test_a_broker_that_stops_reading_takes_nothing_until_it_reads_again(broker: 
 
 def test_a_broker_that_never_reads_again_is_given_up(broker: Broker) -> None:
     """B-G2: the client's own time-outs hold."""
-    with new_producer(broker, request_timeout_ms=200, delivery_timeout_ms=500) as producer:
+    with new_producer(broker, request_timeout_ms=500, delivery_timeout_ms=2_500) as producer:
         producer.send("t", b"first", partition=0).result(BOUND_S)
         broker.faults.stop_reading()
         with pytest.raises(DeliveryTimeoutError):
@@ -193,6 +193,7 @@ def test_a_node_that_comes_back_reads_no_more_than_before(broker: Broker) -> Non
             producer.send("t", b"a", partition=0).result(0.2)
         assert broker.requests() == []
         broker.faults.resume_reading(node=0)
+        producer.warmup("t", timeout=BOUND_S)
         producer.send("t", b"b", partition=0).result(BOUND_S)
 
 

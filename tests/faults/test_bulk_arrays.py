@@ -11,6 +11,7 @@ import pytest
 from fastprod.producer import KafkaProducer
 from fastprod.protocol.api_keys import PRODUCE
 from fastprod.records import BulkArrays
+from support.engine.quick_producer import WAIT_S
 from support.peer.scripted_peer import Peer
 from support.processes.child_python import run_python
 
@@ -39,7 +40,7 @@ def test_each_record_is_where_the_arrays_say(peer: Peer, plug_ins: dict[str, Any
     times = [1_000 + max(0, i - 2_100) * (i % 7) for i in range(5_000)]
     with producer_for(peer, **plug_ins) as producer:
         future = producer.send_many("t", values, keys=values, timestamps_ms=times)
-        arrays = future.arrays(10)
+        arrays = future.arrays(WAIT_S)
     found = {
         (partition, offset): (record.timestamp, record.value)
         for partition in range(3)
@@ -54,7 +55,7 @@ def test_one_timestamp_for_all(peer: Peer, plug_ins: dict[str, Any]) -> None:
     with producer_for(peer, **plug_ins) as producer:
         arrays = producer.send_many(
             "t", [b"a", b"b", b"c"], partitions=[1, 1, 2], timestamps_ms=42
-        ).arrays(10)
+        ).arrays(WAIT_S)
     assert rows(arrays) == [(1, 0, 42), (1, 1, 42), (2, 0, 42)]
 
 
@@ -65,7 +66,7 @@ def test_numpy_columns_give_numpy_arrays(peer: Peer) -> None:
         future = producer.append_columns(
             topic="t", values=values, partitions=numpy.array([2, 0, 2]), timestamps_ms=times
         )
-        assert rows(future.arrays(10)) == [(2, 0, 5), (0, 0, 6), (2, 1, 7)]
+        assert rows(future.arrays(WAIT_S)) == [(2, 0, 5), (0, 0, 6), (2, 1, 7)]
 
 
 def test_records_that_were_not_delivered_are_minus_one_in_all_three(peer: Peer) -> None:
@@ -76,7 +77,7 @@ def test_records_that_were_not_delivered_are_minus_one_in_all_three(peer: Peer) 
         future = producer.send_many(
             "t", values, partitions=[0, 0, 2, 0, 0], timestamps_ms=[3, 4, 5, 6, 7]
         )
-        arrays = future.arrays(10)
+        arrays = future.arrays(WAIT_S)
         failed = [row.row for row in future.failed_rows()]
     assert rows(arrays) == [(-1, -1, -1), (0, 0, 4), (-1, -1, -1), (-1, -1, -1), (0, 1, 7)]
     assert numpy.flatnonzero(arrays.partitions < 0).tolist() == failed == [0, 2, 3]
@@ -84,20 +85,20 @@ def test_records_that_were_not_delivered_are_minus_one_in_all_three(peer: Peer) 
 
 def test_a_bulk_that_failed_whole(peer: Peer) -> None:
     with producer_for(peer, max_block_ms=100) as producer:
-        assert rows(producer.send_many("absent", [b"a", b"b"]).arrays(10)) == [(-1, -1, -1)] * 2
+        assert rows(producer.send_many("absent", [b"a", b"b"]).arrays(WAIT_S)) == [(-1, -1, -1)] * 2
 
 
 def test_without_acks_the_offsets_alone_are_unknown(peer: Peer) -> None:
     with producer_for(peer, acks=0, enable_idempotence=False) as producer:
         future = producer.send_many("t", [b"a", b"b"], partitions=[1, 0], timestamps_ms=9)
-        assert rows(future.arrays(10)) == [(1, -1, 9), (0, -1, 9)]
+        assert rows(future.arrays(WAIT_S)) == [(1, -1, 9), (0, -1, 9)]
 
 
 def test_the_brokers_time_wins(peer: Peer) -> None:
     peer.on(PRODUCE).answer(log_append_time=77).always()
     with producer_for(peer) as producer:
         future = producer.send_many("t", [b"a", b"b"], partitions=[0, 0], timestamps_ms=[1, 2])
-        assert rows(future.arrays(10)) == [(0, 0, 77), (0, 1, 77)]
+        assert rows(future.arrays(WAIT_S)) == [(0, 0, 77), (0, 1, 77)]
 
 
 def test_records_of_a_split_batch_are_where_its_parts_are(new_peer: Any) -> None:
@@ -120,16 +121,16 @@ def test_arrays_wait_as_result_does(peer: Peer) -> None:
         with pytest.raises(TimeoutError, match="not all of 1 records"):
             future.arrays(0.05)
         peer.release()
-        assert rows(future.arrays(10)) == [(0, 0, 1)]
+        assert rows(future.arrays(WAIT_S)) == [(0, 0, 1)]
 
 
 def test_no_object_is_made_for_a_record(peer: Peer) -> None:
     count = 20_000
     with producer_for(peer) as producer:
         future = producer.send_many("t", [b"v"] * count, timestamps_ms=range(count))
-        future.arrays(10)
+        future.arrays(WAIT_S)
         before = sys.getallocatedblocks()
-        arrays = future.arrays(10)
+        arrays = future.arrays(WAIT_S)
         assert sys.getallocatedblocks() - before < 200
     assert len(arrays.offsets) == count
 
@@ -140,9 +141,9 @@ def test_numpy_is_imported_by_the_first_call(peer: Peer) -> None:
         from fastprod import KafkaProducer
         with KafkaProducer(bootstrap_servers=sys.argv[1]) as producer:
             future = producer.send_many("t", [b"a", b"b"])
-            future.result(10)
+            future.result(30)
             before = "numpy" in sys.modules
-            offsets = future.arrays(10).offsets
+            offsets = future.arrays(30).offsets
             print(json.dumps({"before": before, "after": "numpy" in sys.modules}))
     """
     told = run_python(script, peer.bootstrap_servers).told

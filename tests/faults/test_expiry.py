@@ -19,8 +19,8 @@ from support.peer.scripted_peer import Peer
 
 BOUND_S = 20.0
 # The request is sent so much later than its records were: that long it outlives them.
-HEAD_START_S = 1.0
-TIMEOUT_MS = 2_000
+HEAD_START_S = 2.5
+TIMEOUT_MS = 5_000
 SMALL_BYTES = 4_096
 MARK_BYTES = 1_000
 
@@ -160,11 +160,11 @@ def test_records_that_never_left_expire_without_a_trace(peer: Peer) -> None:
     """P-L.53 testExpiredBatchSingle, P-L.100, P-D.8.1: no producer id came; the next ones are
     clean.
     """
-    peer.on(INIT_PRODUCER_ID).delay(2 * HEAD_START_S)
+    peer.on(INIT_PRODUCER_ID).hold().always()
     with KafkaProducer(
         bootstrap_servers=peer.bootstrap_servers,
-        delivery_timeout_ms=500,
-        request_timeout_ms=500,
+        delivery_timeout_ms=2_000,
+        request_timeout_ms=2_000,
         linger_ms=0,
     ) as producer:
         futures = [producer.send("t", b"x", partition=partition) for partition in range(3)]
@@ -172,6 +172,8 @@ def test_records_that_never_left_expire_without_a_trace(peer: Peer) -> None:
         assert all(isinstance(each, DeliveryTimeoutError) for each in errors)
         assert [each.attempts for each in errors] == [0, 0, 0]  # type: ignore[union-attr]
         assert peer.requests(PRODUCE) == []
+        peer.clear_script()
+        peer.release()
         producer.warmup("t")
         assert producer.send("t", b"y", partition=0).result(BOUND_S).offset == 0
         (batch,) = peer.batches()

@@ -59,7 +59,7 @@ def threads_of(client_id: str) -> list[threading.Thread]:
 
 def has_ended(producer: KafkaProducer) -> bool:
     for thread in threads_of(producer.config.client_id):
-        thread.join(5)
+        thread.join(20)
     return (
         producer._engine.deliveries_closed
         and not threads_of(producer.config.client_id)

@@ -176,8 +176,9 @@ def test_a_time_out_names_the_broker_whose_answers_were_no_help(
 ) -> None:
     """P-A.4.5."""
     peer = new_peer({"t": 1})
-    peer.on(METADATA).change(change).always()
-    with quick_producer(peer, max_block_ms=400) as producer:
+    rule = peer.on(METADATA).change(change).always()
+    with quick_producer(peer, max_block_ms=800) as producer:
+        rule.wait_for_hits(2)
         error = producer.send("t", b"x").exception(WAIT_S)
         peer.clear_script()
     assert isinstance(error, MetadataTimeoutError)
@@ -205,6 +206,7 @@ def test_a_new_topic_does_not_wait_for_the_backoff_of_others(
 def test_a_partition_that_is_added_ends_the_wait_for_it(peer: Peer) -> None:
     """P-A.4.4, P-L.15 testMetadataWithPartitionOutOfRange."""
     with quick_producer(peer, max_block_ms=400) as hasty:
+        hasty.warmup("t", timeout=WAIT_S)
         error = hasty.send("t", b"x", partition=3).exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
         assert (error.partition, error.partition_count, error.waited_ms) == (3, 3, 400)

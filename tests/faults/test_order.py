@@ -17,7 +17,7 @@ from support.peer.scripted_peer import Peer
 
 BOUND_S = 30.0
 NOT_ENOUGH_REPLICAS = 19
-TIMEOUT_MS = 2_000
+TIMEOUT_MS = 5_000
 
 
 def new_producer(peer: Peer, **config: object) -> KafkaProducer:
@@ -67,7 +67,7 @@ def test_no_second_batch_leaves_while_the_first_is_under_way(
 def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None:
     """P-L.118 testWhenFirstBatchExpireNoSendSecondBatchIfGuaranteeOrder: the first is given up
     while its request is under way."""
-    peer.on(INIT_PRODUCER_ID).delay(1.0)  # its request outlives it by so much
+    peer.on(INIT_PRODUCER_ID).delay(2.5)  # its request outlives it by so much
     peer.on(PRODUCE).hold()
     with new_producer(
         peer, delivery_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
@@ -84,10 +84,10 @@ def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None
 
 def test_callbacks_of_expired_records_may_send_again(peer: Peer) -> None:
     """P-L.86 testAppendInExpiryCallback: each into a new batch, and all arrive."""
-    gate = peer.on(INIT_PRODUCER_ID).delay(1.5)
+    gate = peer.on(INIT_PRODUCER_ID).delay(4.0)
     again: list[RecordFuture] = []
     with new_producer(
-        peer, batch_size=16_384, delivery_timeout_ms=700, request_timeout_ms=700
+        peer, batch_size=16_384, delivery_timeout_ms=2_000, request_timeout_ms=2_000
     ) as producer:
 
         def send_again(metadata: object, error: object) -> None:

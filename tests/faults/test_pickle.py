@@ -108,7 +108,7 @@ def test_the_errors_of_a_living_producer_survive(mock_cluster: MockCluster) -> N
         max_request_size=100_000,
         max_block_ms=300,
     )
-    producer.warmup("t")
+    producer.warmup("t", timeout=20)
     too_large = producer.send("t", bytes(150_000))
     bulk = producer.send_many("t", [b"x", bytes(150_000)])
     found = [

@@ -19,7 +19,7 @@ from support.peer.fixtures import PeerFactory
 from support.peer.script import Rule
 
 Fault = Callable[[Rule], Rule]
-SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 500}
+SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 1_500}
 DENIED = 31
 BAD_REQUEST = 42
 UNKNOWN_SERVER_ERROR = -1

@@ -16,19 +16,19 @@ from support.peer.scripted_peer import Peer
 
 
 def test_a_port_that_refuses_is_tried_ever_more_slowly() -> None:
-    """P-G.4.2, P-L.174 testExponentialReconnectBackoff: 0, 20, 60, 140, 300, 620, 1,260 ms."""
+    """P-G.4.2, P-L.174 testExponentialReconnectBackoff: 0, 20, 60, 140, 300, 620, ... ms."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with quick_producer(
             f"127.0.0.1:{bound.getsockname()[1]}",
             reconnect_backoff_ms=20,
             reconnect_backoff_max_ms=10_000,
-            max_block_ms=1_500,
+            max_block_ms=3_000,
         ) as producer:
             error = producer.send("t", b"x").exception(WAIT_S)
             assert isinstance(error, MetadataTimeoutError)
             tries = producer._engine.counters()["connections_opened"]
-    assert 3 <= tries <= 10, "20 ms each time would be 75"
+    assert 3 <= tries <= 10, "20 ms each time would be 150"
 
 
 def test_a_connection_that_was_good_starts_the_backoff_anew(peer: Peer) -> None:
@@ -88,9 +88,9 @@ def test_idle_connections_are_closed_quietly_and_made_anew(
     cluster = new_peer_cluster(3, {"t": 3})
     with (
         caplog.at_level(logging.WARNING),
-        quick_producer(cluster, connections_max_idle_ms=100) as producer,
+        quick_producer(cluster, connections_max_idle_ms=1_000) as producer,
     ):
-        for round_number in range(3):
+        for round_number in range(2):
             for partition in range(3):
                 future = producer.send("t", b"x", partition=partition)
                 assert future.result(WAIT_S).offset == round_number
@@ -98,30 +98,31 @@ def test_idle_connections_are_closed_quietly_and_made_anew(
                 lambda: not any(each.open_connections for each in cluster.nodes), WAIT_S
             )
         counters = producer._engine.counters()
-        assert counters["connections_opened"] >= 3 * 3
+        assert counters["connections_opened"] >= 2 * 3
         assert counters["records_retried"] == 0
     assert caplog.records == []
 
 
 def test_an_idle_time_shorter_than_an_answer_takes_sends_again(peer: Peer) -> None:
     """P-G.3.1: activity is bytes; what was under way is retried, and is there once."""
-    peer.on(PRODUCE).delay(0.4).times(2)
+    peer.on(PRODUCE).hold().times(2)
     with quick_producer(peer, connections_max_idle_ms=150) as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).topic == "t"
     assert peer.values("t", 0) == [b"x"]
-    assert len(peer.requests(PRODUCE)) >= 2
+    assert len(peer.requests(PRODUCE)) >= 3
 
 
 def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
     """P-G.3.1: -1; and metadata that comes and goes is activity."""
     with (
-        quick_producer(peer, connections_max_idle_ms=200, metadata_max_age_ms=20) as busy,
+        quick_producer(peer, connections_max_idle_ms=1_500, metadata_max_age_ms=20) as busy,
         quick_producer(peer, connections_max_idle_ms=-1) as never,
     ):
         for producer in (busy, never):
             producer.send("t", b"x", partition=0).result(WAIT_S)
-        before = len(peer.requests(METADATA))
-        peer.wait_for(METADATA, before + 40, WAIT_S)
+        idle_at_s = time.monotonic() + 2.0
+        peer.wait_until(lambda: time.monotonic() > idle_at_s, WAIT_S, "idle long enough")
+        peer.wait_for(METADATA, len(peer.requests(METADATA)) + 2, WAIT_S)
         assert producer._engine.counters()["connections_closed"] == 0
         busy_opened = busy._engine.counters()["connections_opened"]
         assert busy_opened == 2, "to the bootstrap server, and to the broker that it named"
@@ -130,7 +131,7 @@ def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
 
 def test_an_idle_time_longer_than_the_clock_is_never(peer: Peer) -> None:
     """P-G.3.1: as Java's Long.MAX_VALUE; in ns the number does not fit."""
-    settings = {"connections_max_idle_ms": 2**60, "max_block_ms": 2_000}
+    settings = {"connections_max_idle_ms": 2**60, "max_block_ms": 20_000}
     with quick_producer(peer, metadata_max_age_ms=20, **settings) as producer:
         producer.send("t", b"x", partition=0).result(WAIT_S)
         peer.wait_for(METADATA, len(peer.requests(METADATA)) + 5, WAIT_S)

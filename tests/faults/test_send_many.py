@@ -17,6 +17,7 @@ from fastprod.errors import (
 )
 from fastprod.producer import KafkaProducer
 from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.quick_producer import WAIT_S
 from support.peer.scripted_peer import Peer
 
 MESSAGE_TOO_LARGE = 10
@@ -47,7 +48,7 @@ def test_every_column_arrives(peer: Peer) -> None:
             partitions=[0, 1, 2, 2],
             timestamps_ms=[10, 11, 12, 13],
         )
-        found = future.result(10)
+        found = future.result(WAIT_S)
     assert found.topic == "t"
     assert found.record_count == 4
     assert sorted((r.partition, r.record_count) for r in found.ranges) == [(0, 1), (1, 1), (2, 2)]
@@ -67,7 +68,7 @@ def test_a_bulk_fills_batches_up_to_their_size_and_mixes_no_partitions(peer: Pee
     partitions = [number // 40 % 2 for number in range(len(values))]
     with producer_for(peer, linger_ms=60_000, batch_size=8_192) as producer:
         producer.send_many("t", values, partitions=partitions)
-        producer.flush(10)
+        producer.flush(WAIT_S)
     for batch in peer.batches():
         assert len(batch.raw) <= 8_192 or batch.header.record_count == 1
     for partition in (0, 1):
@@ -79,8 +80,8 @@ def test_keys_choose_the_partition_as_send_does(peer: Peer) -> None:
     """P-C.3: murmur2 of the key."""
     keys = [b"key-%d" % i for i in range(50)]
     with producer_for(peer) as producer:
-        one_by_one = [producer.send("t", b"", key).result(10).partition for key in keys]
-        producer.send_many("t", keys, keys=keys).result(10)
+        one_by_one = [producer.send("t", b"", key).result(WAIT_S).partition for key in keys]
+        producer.send_many("t", keys, keys=keys).result(WAIT_S)
     for key, partition in zip(keys, one_by_one, strict=True):
         assert key in [entry.value for entry in peer.log("t", partition)]
 
@@ -101,7 +102,7 @@ def test_columns_of_unequal_length_are_refused_before_anything_is_sent(peer: Pee
     with producer_for(peer) as producer:
         with pytest.raises(ValueError, match=r"differ in length: \{'values': 3, 'keys': 2\}"):
             producer.send_many("t", [b"1", b"2", b"3"], keys=[b"a", b"b"])
-        producer.flush(10)
+        producer.flush(WAIT_S)
     assert peer.requests(PRODUCE) == []
 
 
@@ -110,8 +111,8 @@ def test_too_large_records_are_refused_and_the_others_arrive(peer: Peer) -> None
     with producer_for(peer, max_request_size=1000) as producer:
         future = producer.send_many("t", [b"a", b"x" * 2000, b"b", b"y" * 3000, b"c"])
         with pytest.raises(BulkError, match="2 of 5 record") as raised:
-            future.result(10)
-        failures = future.failures(10)
+            future.result(WAIT_S)
+        failures = future.failures(WAIT_S)
     assert raised.value.first_index == 1
     assert isinstance(raised.value.__cause__, RecordTooLargeError)
     assert [index for index, _ in failures] == [1, 3]
@@ -128,7 +129,7 @@ def test_records_of_a_refused_batch_are_named_by_index(peer: Peer) -> None:
     peer.on(PRODUCE).for_partition("t", 2).error(INVALID_RECORD).once()
     with producer_for(peer) as producer:
         future = producer.send_many("t", [b"a", b"b", b"c"], partitions=[0, 2, 0])
-        failures = future.failures(10)
+        failures = future.failures(WAIT_S)
     assert [index for index, _ in failures] == [1]
     assert peer.values("t", 0) == [b"a", b"c"]
 
@@ -137,7 +138,7 @@ def test_without_metadata_the_whole_bulk_fails_and_says_why(peer: Peer) -> None:
     """P-A.3.12 row 1: not raised, in the future."""
     with producer_for(peer, max_block_ms=200) as producer:
         future = producer.send_many("absent", [b"1", b"2"])
-        assert isinstance(future.exception(10), BulkError)
+        assert isinstance(future.exception(WAIT_S), BulkError)
         assert [type(error) for _, error in future.failures()] == [MetadataTimeoutError] * 2
     assert peer.requests(METADATA)
 
@@ -149,7 +150,7 @@ def test_when_memory_does_not_come_back_the_rest_fails_without_waiting_for_each(
     """P-D.3.4: one wait of max_block_ms, not one a record."""
     sizes = {"buffer_memory": 65_536, "batch_size": 16_384}
     producer = producer_for(peer, max_block_ms=100, **sizes, **plug_ins)
-    producer.warmup("t", timeout=10)
+    producer.warmup("t", timeout=WAIT_S)
     peer.on(PRODUCE).hold().always()
     future = producer.send_many("t", [b"x" * 4000] * 40, partitions=[0] * 40)
     peer.clear_script()
@@ -159,7 +160,7 @@ def test_when_memory_does_not_come_back_the_rest_fails_without_waiting_for_each(
     assert {type(error) for _, error in failures} == {BufferExhaustedError}
     assert [index for index, _ in failures] == list(range(40 - len(failures), 40))
     assert producer._engine.counters()["buffer_exhausted"] == 1
-    producer.close(10)
+    producer.close(WAIT_S)
     assert len(peer.values("t", 0)) == 40 - len(failures)
 
 
@@ -189,12 +190,12 @@ def test_a_bad_row_fails_alone_with_its_number_and_the_reason(
         for row in bad_rows:
             columns[name][row] = cell
     with producer_for(peer, max_block_ms=1000) as producer:
-        producer.warmup("t", timeout=10)
+        producer.warmup("t", timeout=WAIT_S)
         future = producer.send_many("t", **columns)
-        failed = future.failed_rows(10)
+        failed = future.failed_rows(WAIT_S)
         assert [row.row for row in failed] == bad_rows
         assert re.search(text, str(failed[1].error))
-        assert future.delivered(10).record_count == count - len(bad_rows)
+        assert future.delivered(WAIT_S).record_count == count - len(bad_rows)
         assert sum(len(peer.values("t", p)) for p in range(3)) == count - len(bad_rows)
 
 
@@ -205,7 +206,7 @@ def test_each_partition_that_is_not_there_is_told_and_waited_for_once(
     """max_block_ms is for all of them together, as for the columns of append_columns."""
     partitions = [0, 99, 1, 98, 99, 2] * 1000
     with producer_for(peer, max_block_ms=300, **plug_ins) as producer:
-        producer.warmup("t", timeout=10)
+        producer.warmup("t", timeout=WAIT_S)
         await_topic = producer._await_topic
         waits_ms: list[int] = []
 
@@ -215,7 +216,7 @@ def test_each_partition_that_is_not_there_is_told_and_waited_for_once(
             await_topic(topic, partition, timeout_ms)
 
         monkeypatch.setattr(producer, "_await_topic", await_and_note)
-        failed = producer.send_many("t", [b"v"] * 6000, partitions=partitions).failed_rows(10)
+        failed = producer.send_many("t", [b"v"] * 6000, partitions=partitions).failed_rows(WAIT_S)
     assert [row.row for row in failed] == [i for i, p in enumerate(partitions) if p > 2]
     assert {type(row.error) for row in failed} == {MetadataTimeoutError}
     assert [
@@ -239,7 +240,7 @@ def test_a_row_that_a_plug_in_does_not_take_fails_alone(peer: Peer) -> None:
         peer, value_serializer=lambda text: text.encode(), partitioner_class=partition
     ) as producer:
         future = producer.send_many("t", ["a", None, "bad", 5, "b"])
-        failed = future.failed_rows(10)
+        failed = future.failed_rows(WAIT_S)
         assert [row.row for row in failed] == [1, 2, 3]
         for row, word in zip(failed, ("NoneType", "no place for it", "int"), strict=True):
             assert word in str(row.error)
@@ -257,7 +258,7 @@ def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> Non
     with producer_for(peer) as producer:
         producer.send_many("t", [b"v"] * 5000).add_done_callback(note)
         assert fired.wait(10)
-        producer.flush(10)
+        producer.flush(WAIT_S)
     assert seen == [5000]
 
 
@@ -277,7 +278,7 @@ def test_its_text_says_how_far_it_is(new_peer: Any) -> None:
         assert repr(future) == "<BulkFuture topic='t' 3 rows, 1 done, 1 failed>"
         peer.wait_until_held()
         peer.release()
-        future.delivered(10)
+        future.delivered(WAIT_S)
         assert repr(future) == "<BulkFuture topic='t' 3 rows, 3 done, 1 failed>"
         future = producer.append_columns(topic=["t", "u"], values=[b"v"] * 2)
         assert repr(future).startswith("<BulkFuture 2 topics 2 rows, ")
@@ -290,7 +291,7 @@ def test_serializers_and_the_users_partitioner_see_every_record(peer: Peer) -> N
         partitioner_class=lambda topic, key, kb, value, vb, cluster: len(vb) % 3,
     ) as producer:
         future = producer.send_many("t", ["a", "bb", "ccc", "dddd"])
-        assert future.result(10).record_count == 4
+        assert future.result(WAIT_S).record_count == 4
     assert [peer.values("t", p) for p in range(3)] == [[b"ccc"], [b"a", b"dddd"], [b"bb"]]
 
 
@@ -308,7 +309,7 @@ def test_keyed_records_of_a_bulk_are_told_by_few_ranges(peer: Peer) -> None:
     """Rows of three partitions take turns; a range is a batch, not a row."""
     keys = [b"%d" % i for i in range(3_000)]
     with producer_for(peer, linger_ms=1000, batch_size=1_000_000) as producer:
-        found = producer.send_many("t", keys, keys=keys).result(10)
+        found = producer.send_many("t", keys, keys=keys).result(WAIT_S)
     assert found.record_count == 3_000
     assert found.byte_count == 2 * sum(map(len, keys))
     assert sorted(found.ranges) == [(p, 0, len(peer.values("t", p)), "t") for p in range(3)]
@@ -331,4 +332,4 @@ def test_a_list_that_changes_its_length_meanwhile_is_refused(
     with Meanwhile({"bootstrap_servers": peer.bootstrap_servers}) as producer:
         with pytest.raises(ValueError, match="changed its length"):
             producer.send_many("t", columns["values"], columns["keys"])
-        assert producer.send_many("t", [b"next"]).result(10).record_count == 1
+        assert producer.send_many("t", [b"next"]).result(WAIT_S).record_count == 1

@@ -127,7 +127,7 @@ def test_longer_queues_get_fewer_records(new_peer_cluster: PeerClusterFactory) -
         for number in range(200):
             # One that goes to the slow broker is not done; the next finds a longer queue there.
             with contextlib.suppress(TimeoutError):
-                producer.send("t", b"%d" % number).result(0.02)
+                producer.send("t", b"%d" % number).result(0.3)
         fast = len(cluster.log("t", 1)) - 1
         slow.clear_script()
         cluster.release()

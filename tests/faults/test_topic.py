@@ -54,13 +54,14 @@ def asked_for(peer: Peer, topic: str) -> int:
 
 def test_an_unknown_topic_is_named_with_the_brokers_error(peer: Peer) -> None:
     """P-A.4.5, P-L.14, P-L.16: unknown topic, auto-create off."""
-    with quick_producer(peer, max_block_ms=300) as producer:
+    with quick_producer(peer, max_block_ms=1_000) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         error = producer.send("nowhere", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
-        assert (error.topic, error.waited_ms) == ("nowhere", 300)
+        assert (error.topic, error.waited_ms) == ("nowhere", 1_000)
         assert isinstance(error.__cause__, UnknownTopicOrPartitionError)
         text = str(error)
-        assert "Topic nowhere not present in metadata after 300 ms." in text
+        assert "Topic nowhere not present in metadata after 1000 ms." in text
         assert "UNKNOWN_TOPIC_OR_PARTITION (3)" in text
         assert "max_block_ms" in text
         with pytest.raises(MetadataTimeoutError, match="nowhere") as caught:
@@ -101,7 +102,8 @@ def test_a_topic_made_again_with_fewer_partitions_gets_its_records_there(
     gone.
     """
     peer = new_peer({"t": 8})
-    with quick_producer(peer, max_block_ms=500) as producer:
+    with quick_producer(peer, max_block_ms=2_000) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         for partition in range(8):
             producer.send("t", b"old", partition=partition).result(WAIT_S)
         peer.delete_topic("t")
@@ -123,8 +125,9 @@ def test_a_topic_made_again_with_fewer_partitions_gets_its_records_there(
 def test_records_for_a_topic_that_was_deleted_expire_and_the_error_says_so(peer: Peer) -> None:
     """P-F.4 (UNKNOWN_TOPIC_OR_PARTITION: retries until the delivery timeout), P-D.8.2, P-D.10.4."""
     with quick_producer(
-        peer, request_timeout_ms=400, delivery_timeout_ms=500, max_block_ms=200
+        peer, request_timeout_ms=1_500, delivery_timeout_ms=2_000, max_block_ms=200
     ) as producer:
+        producer.warmup("t", timeout=WAIT_S)
         producer.send("t", b"x", partition=1).result(WAIT_S)
         peer.delete_topic("t")
         error = producer.send("t", b"x", partition=1).exception(WAIT_S)
