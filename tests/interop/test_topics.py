@@ -136,6 +136,7 @@ def test_a_send_to_a_partition_that_is_not_there_yet_waits_for_it(
     """P-A.4.4, P-A.4.5"""
     name = topic(kafka, 2)
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=300) as hasty:
+        hasty.warmup(name, timeout=TIMEOUT_S)
         with pytest.raises(MetadataTimeoutError, match=r"Partition 3 of .* count 2 "):
             hasty.send(name, b"value", partition=3).result(TIMEOUT_S)
         assert hasty.send(name, b"value", partition=1).result(TIMEOUT_S).offset == 0

@@ -232,7 +232,7 @@ def test_a_partition_that_the_topic_does_not_have_fails_naming_both(
     sink: SparkSink, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
     name = topic(kafka, partitions=2)
-    options = {"topic": name, "kafka__max__block__ms": "500"}
+    options = {"topic": name, "kafka__max__block__ms": "2000"}
     outcome = sink.write("select 7 partition, 'v' value", **options)
     assert outcome.error is not None
     assert re.search(rf"(?i)partition 7.*{name}|{name}.*(numbered|partition) 7", outcome.error)

@@ -35,7 +35,7 @@ NOT_LEADER = 6
 TOPIC_AUTHORIZATION_FAILED = 29
 INVALID_RECORD = 87
 LONG_MS = 60_000
-SOON_S = 3.0
+SOON_S = 15.0
 """Bound of what nothing has to be waited for."""
 
 
@@ -288,7 +288,7 @@ def test_the_wait_for_memory_is_in_no_timestamp_and_in_no_batchs_age(peer: Peer)
 
         def release_later() -> None:
             wait_until(lambda: producer._engine.counters()["waiting_threads"] == 1)
-            seen.append(pass_wall_ms(100))
+            seen.append(pass_wall_ms(1_000))
             peer.release()
 
         releasing = in_thread(release_later)
@@ -296,7 +296,7 @@ def test_the_wait_for_memory_is_in_no_timestamp_and_in_no_batchs_age(peer: Peer)
         producer.send("t", bytes(40_000), partition=1).result(WAIT_S)
         releasing.join()
         figures = producer.metrics()["producer-metrics"]
-        assert figures["bufferpool-wait-time-ns-total"] >= 100_000_000
+        assert figures["bufferpool-wait-time-ns-total"] >= 1_000_000_000
         assert figures["record-queue-time-max"] < seen[0] - entered_ms
     (logged,) = peer.log("t", 1)
     assert entered_ms - 1 <= logged.timestamp < seen[0]
@@ -308,9 +308,9 @@ def test_what_metadata_took_of_max_block_ms_is_not_there_for_memory(
     """P-A.3.3, P-A.3.9: two nodes, because answers of one connection come in order."""
     cluster = new_peer_cluster(2, {"t": 2, "u": 1})
     with quick_producer(
-        cluster, buffer_memory=65_536, batch_size=65_536, max_block_ms=800
+        cluster, buffer_memory=65_536, batch_size=65_536, max_block_ms=2_000
     ) as producer:
-        producer.warmup("t")
+        producer.warmup("t", timeout=WAIT_S)
         cluster.leader_node("t", 0).on(PRODUCE).hold().once()
         producer.send("t", bytes(60_000), partition=0)
         cluster.wait_until_held()
@@ -318,7 +318,7 @@ def test_what_metadata_took_of_max_block_ms_is_not_there_for_memory(
         error = producer.send("u", bytes(60_000)).exception(WAIT_S)
         cluster.release()
         assert isinstance(error, BufferExhaustedError)
-        assert vars(error)["waited_ms"] <= 800 - 300
+        assert vars(error)["waited_ms"] <= 2_000 - 300
 
 
 def settled_loops(producer: KafkaProducer) -> int:
@@ -347,7 +347,7 @@ def test_a_new_batch_behind_one_under_way_wakes_the_io_thread(
 ) -> None:
     """P-A.3.11, P-D.5.2: the broker takes its time for the first, and the second is not held up by
     that for longer than its linger; None is the adaptive one."""
-    with quick_producer(peer, linger_ms=linger_ms, request_timeout_ms=5_000) as producer:
+    with quick_producer(peer, linger_ms=linger_ms, request_timeout_ms=LONG_MS) as producer:
         producer.send("t", b"0", partition=0).result(WAIT_S)
         peer.on(PRODUCE).hold().once()
         for number in range(1, 5):
@@ -384,7 +384,7 @@ def test_no_wake_up_is_lost_while_the_io_thread_goes_to_sleep(mock_cluster: Mock
         producer._engine.close_connection(4_000)
         for number in range(4_000):
             future = producer.send("t", b"v", partition=0)
-            deadline_s = time.monotonic() + 3
+            deadline_s = time.monotonic() + SOON_S
             while not future.done():
                 assert time.monotonic() < deadline_s, "the I/O thread sleeps through it"
             for _ in range(number % 400):

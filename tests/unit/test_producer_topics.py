@@ -82,8 +82,8 @@ def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
     with quick_producer(
         cluster,
         linger_ms=0,
-        request_timeout_ms=1_000,
-        delivery_timeout_ms=1_200,
+        request_timeout_ms=10_000,
+        delivery_timeout_ms=12_000,
         metadata_recovery_rebootstrap_trigger_ms=20,
     ) as producer:
         metadata = producer._metadata

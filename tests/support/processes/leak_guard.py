@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 # What a test closed may need a moment to go: threads of other clients, for one.
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 POLL_S = 0.02
 _TASKS = Path("/proc/self/task")
 _DESCRIPTORS = Path("/dev/fd")  # on Linux links that tell what is open

@@ -231,7 +231,7 @@ def test_a_start_does_not_wait_for_a_removal_and_a_stop_ends_it(
 
     def wait_and_remove(path: Path) -> None:
         came.set()
-        gate.wait(2)
+        gate.wait(PATIENCE_S)
         rmtree(path)
 
     monkeypatch.setattr(shutil, "rmtree", wait_and_remove)

@@ -20,7 +20,7 @@ from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
 from unit.cli.conftest import CannedServer
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 20.0
 SHORT_S = 0.2
 
 

@@ -11,7 +11,7 @@ from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
 from support.peer.fixtures import PeerClusterFactory, PeerFactory
 from support.peer.scripted_peer import Peer
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 20.0
 UNKNOWN = BootstrapAddress("no.invalid", 9092)
 
 

@@ -207,7 +207,7 @@ def gate_on_logs(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> threadi
     open_log = world.state.topics._open_log
 
     def wait_and_open(*about: Any) -> Any:
-        assert gate.wait(2), "whoever makes topics keeps the others waiting"
+        assert gate.wait(20), "whoever makes topics keeps the others waiting"
         return open_log(*about)
 
     monkeypatch.setattr(world.state.topics, "_open_log", wait_and_open)
