@@ -220,7 +220,11 @@ class NodeServer:
             metrics=self.metrics,
             disconnect_listeners=(self._state.connection_ended,),
         )
-        self._state.limit_connections(self.id, server.quotas)
+        try:
+            self._state.limit_connections(self.id, server.quotas)
+        except BaseException:
+            server.shutdown()
+            raise
         return server
 
     def _listener(self, port: int) -> Listener:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fastprod.broker.network.connection import Address, Connection
+from fastprod.broker.network.connection import Address, Connection, hang_up
 from fastprod.broker.network.connection_quotas import (
     ConnectionQuotas,
     ConnectionThrottledError,
@@ -281,7 +281,7 @@ class Acceptor:
         self._unsubscribe()
         self._listening.close()
         for *_, sock in self._parked:
-            sock.close()
+            hang_up(sock)
         self._parked.clear()
         self._selector.close()
         self._wake.close()
@@ -394,9 +394,9 @@ class Acceptor:
             _log.info("listener %s: closed: %s", self.listener.name, error)
             self._close_counted(sock, address[0])
         except WaitAbandonedError:
-            sock.close()
+            hang_up(sock)
         except BaseException:
-            sock.close()
+            hang_up(sock)
             raise
         else:
             self._hand_over(sock, address)
@@ -422,7 +422,7 @@ class Acceptor:
 
     def _close_counted(self, sock: socket.socket, address: str) -> None:
         """Close a connection that has been counted."""
-        sock.close()
+        hang_up(sock)
         self._quotas.dec(self.listener.name, address)
 
     def _configure(self, sock: socket.socket) -> None:
@@ -460,7 +460,7 @@ class Acceptor:
         """B-A2.5: those whose throttle has ended."""
         now_ns = self._clock.monotonic_ns()
         while self._parked and self._parked[0][0] <= now_ns:
-            heapq.heappop(self._parked)[2].close()
+            hang_up(heapq.heappop(self._parked)[2])
 
     def __repr__(self) -> str:
         return f"Acceptor({self.listener.name}, {self.host}:{self.port})"

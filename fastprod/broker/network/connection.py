@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from typing import Final, NamedTuple
 
 from fastprod.broker.network.mute_state import MuteState
@@ -28,6 +30,17 @@ def connection_id(local: Address, remote: Address, processor_id: int, index: int
     (B-A3.2).
     """
     return f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{processor_id}-{index}"
+
+
+def hang_up(sock: socket.socket) -> None:
+    """Close a connection for its client at once, even if a child of os.fork has a copy of it.
+
+    `close` marks the socket as closed before it calls the system. A child that is forked in between
+    has a descriptor that it knows nothing of, and holds the connection for as long as it lives.
+    """
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
 
 
 class Connection:

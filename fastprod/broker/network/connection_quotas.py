@@ -102,6 +102,8 @@ def checked_address(text: str) -> str:
     """
     try:
         address = ipaddress.ip_address(text)
+        if "%" in text:
+            raise ValueError("a zone")
     except ValueError:
         raise ConfigError(f"{text!r} is no IP address; host names are not resolved") from None
     return str(getattr(address, "ipv4_mapped", None) or address)
@@ -132,10 +134,12 @@ def parse_overrides(text: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
-        host, _, count = entry.rpartition(":")
+        host, _, count = map(str.strip, entry.rpartition(":"))
         # Ten digits are enough for the largest number that Kafka takes.
         if not host or not count.isascii() or not count.isdigit() or len(count) > 10:
             raise _wrong_overrides(f"{entry!r} is not host:count, like 127.0.0.1:5")
+        if int(count) > UNLIMITED:
+            raise _wrong_overrides(f"{host} has {count}; {UNLIMITED:,} at most")
         found[host.removeprefix("[").removesuffix("]")] = int(count)
     return found
 
@@ -439,10 +443,13 @@ class ConnectionQuotas:
             self._max_per_ip = check_max_per_ip(count, self._max_per_ip_overrides)
 
     def update_max_connections_per_ip_overrides(self, overrides: Mapping[str, int]) -> None:
-        """Set `max_connections_per_ip_overrides`; may ask the name server."""
-        resolved = resolved_overrides(overrides)
+        """Set `max_connections_per_ip_overrides`.
+
+        Args:
+            overrides: by address, as `resolved_overrides` and `checked_address` have them.
+        """
         with self._changed:
-            self._max_per_ip_overrides = resolved
+            self._max_per_ip_overrides = dict(overrides)
 
     def update_broker_rate(self, rate_per_s: float) -> None:
         """Set `max_connection_creation_rate`."""

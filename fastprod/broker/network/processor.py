@@ -11,7 +11,7 @@ from typing import Final
 
 from fastprod._core.io.server_selector import SENT, Disconnect, Frame, PollEvents, ServerSelector
 from fastprod.broker.config import BrokerConfig
-from fastprod.broker.network.connection import Address, Connection
+from fastprod.broker.network.connection import Address, Connection, hang_up
 from fastprod.broker.network.connection_ids import ConnectionIds
 from fastprod.broker.network.connection_quotas import Quotas
 from fastprod.broker.network.mute_state import MuteEvent, MuteState, state_after
@@ -309,7 +309,7 @@ class Processor:
             except Exception:
                 _log.exception("processor %d: no connection with %s:%d", self.id, *new.remote)
                 self._uncount(new.remote[0])
-                new.sock.close()
+                hang_up(new.sock)
 
     def _register(self, new: NewConnection) -> None:
         sock, local, remote = new
@@ -566,7 +566,7 @@ class Processor:
         self._new_connections.shut()
         while (new := self._new_connections.take()) is not None:
             self._uncount(new.remote[0])
-            new.sock.close()
+            hang_up(new.sock)
         for connection in self.connections():
             self._close(connection)
         self._selector.close()

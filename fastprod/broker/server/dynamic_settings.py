@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from fastprod.broker.config import INT32_MAX, BrokerConfig
@@ -22,6 +22,7 @@ _COUNT, _RATE = "max.connections", "max.connection.creation.rate"
 _PER_IP, _OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 _FIELDS: Final = {each: each.replace(".", "_") for each in (_COUNT, _PER_IP, _OVERRIDES, _RATE)}
 _LISTENER_PREFIX: Final = "listener.name."
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 # Each listener is called like the protocol that it speaks.
 _LISTENERS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
 
@@ -33,23 +34,26 @@ class _Limits(NamedTuple):
     """The limits of one node.
 
     Attributes:
-        config: with what was changed.
+        max_connections: in all.
+        max_per_ip: of an address without an override.
+        rate: connections a second.
         overrides: of single addresses.
         listeners: by name of the listener: connections, and connections a second.
     """
 
-    config: BrokerConfig
+    max_connections: int
+    max_per_ip: int
+    rate: float
     overrides: Mapping[str, int]
     listeners: Mapping[str, tuple[int, int]]
 
     def apply(self, quotas: ConnectionQuotas) -> None:
-        """Hold connections to these limits."""
-        config = self.config
+        """Hold connections to these limits; cannot fail."""
         # In this order: 0 for each address needs overrides.
         quotas.update_max_connections_per_ip_overrides(self.overrides)
-        quotas.update_max_connections_per_ip(config.max_connections_per_ip)
-        quotas.update_max_connections(config.max_connections)
-        quotas.update_broker_rate(config.max_connection_creation_rate)
+        quotas.update_max_connections_per_ip(self.max_per_ip)
+        quotas.update_max_connections(self.max_connections)
+        quotas.update_broker_rate(self.rate)
         for name in quotas.listener_names:
             count, rate = self.listeners.get(name, (UNLIMITED, UNLIMITED))
             quotas.update_listener_max_connections(name, count)
@@ -127,7 +131,12 @@ class DynamicSettings:
             kept = {name: value for name, value in level.items() if value is not None}
             changed = {**self._changed, node_id: kept}
             concerned = self._node_ids if node_id is None else (node_id,)
-            limits = {each: self._limits_of(each, changed) for each in concerned}
+            # Each level once, however many nodes it holds for.
+            typed = {
+                each: {name: _typed(name, value) for name, value in changed.get(each, {}).items()}
+                for each in (None, *concerned)
+            }
+            limits = {each: self._limits_of({**typed[None], **typed[each]}) for each in concerned}
             if validate_only:
                 return
             self._changed = changed
@@ -136,21 +145,23 @@ class DynamicSettings:
                 if each in self._quotas:
                     mine.apply(self._quotas[each])
 
-    def _limits_of(self, node_id: int, changed: Mapping[int | None, Mapping[str, str]]) -> _Limits:
-        values = {**changed.get(None, {}), **changed.get(node_id, {})}
-        typed = {name: _typed(name, value) for name, value in values.items()}
-        fields = {_FIELDS[name]: value for name, value in typed.items() if name in _FIELDS}
-        config = replace(self._config, **fields)
-        overrides = self._overrides
-        if _OVERRIDES in typed:
-            overrides = _by_address(typed[_OVERRIDES])
-        check_max_per_ip(config.max_connections_per_ip, overrides)
+    def _limits_of(self, typed: Mapping[str, Any]) -> _Limits:
+        config = self._config
+        overrides = typed.get(_OVERRIDES, self._overrides)
+        max_per_ip = typed.get(_PER_IP, config.max_connections_per_ip)
+        check_max_per_ip(max_per_ip, overrides)
         listeners = {}
         for name in _LISTENERS:
             prefix = f"{_LISTENER_PREFIX}{name.lower()}."
             count, rate = (typed.get(prefix + each, UNLIMITED) for each in (_COUNT, _RATE))
             listeners[name] = (count, rate)
-        return _Limits(config, overrides, listeners)
+        return _Limits(
+            typed.get(_COUNT, config.max_connections),
+            max_per_ip,
+            typed.get(_RATE, config.max_connection_creation_rate),
+            overrides,
+            listeners,
+        )
 
 
 def _not_dynamic(name: str) -> str:
@@ -176,19 +187,13 @@ def _typed(name: str, text: str) -> Any:
         ConfigError: it cannot have this one.
     """
     if name == _OVERRIDES:
-        _by_address(text)
-        return text
+        return {checked_address(host): count for host, count in parse_overrides(text).items()}
     low = 0 if name in (_COUNT, _PER_IP) else 1
-    try:
-        value = int(text)
-    except ValueError:
-        raise ConfigError(f"{name} is {text!r}; it must be a whole number", key=name) from None
+    if not _WHOLE_NUMBER.fullmatch(text.strip()):
+        raise ConfigError(f"{name} is {text!r}; it must be a whole number", key=name)
+    value = int(text)
     if not low <= value <= INT32_MAX:
         raise ConfigError(
             f"{name} is {value}; it must be from {low} to {INT32_MAX:,}", key=name, value=value
         )
     return value
-
-
-def _by_address(text: str) -> dict[str, int]:
-    return {checked_address(host): count for host, count in parse_overrides(text).items()}

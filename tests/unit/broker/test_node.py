@@ -13,6 +13,7 @@ import pytest
 
 from fastprod.broker import Broker
 from fastprod.broker.node import Node
+from fastprod.broker.server.node_services import NodeServices
 from fastprod.errors import IllegalStateError
 
 PATIENCE_S = 20.0
@@ -140,6 +141,20 @@ def test_a_node_is_up_although_it_cannot_be_written_down(
         assert broker.leader("t", 1) == 1
         with connect(node) as client:
             assert is_answered(client)
+
+
+def test_a_port_is_free_again_if_its_node_could_not_come_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Broker() as broker:
+        (node,) = broker.nodes
+        node.down()
+        with monkeypatch.context() as patched:
+            patched.setattr(NodeServices, "limit_connections", None)
+            with pytest.raises(TypeError):
+                node.up()
+        node.up()
+        assert node.is_up
 
 
 def test_what_has_not_ended_in_time_is_ended_later(monkeypatch: pytest.MonkeyPatch) -> None:

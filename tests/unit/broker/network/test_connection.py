@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 from fastprod.broker.network.connection import (
     ANONYMOUS,
     UNKNOWN_SOFTWARE,
     Connection,
     connection_id,
+    hang_up,
 )
 
 
@@ -24,3 +27,12 @@ def test_a_new_connection_is_anonymous_and_of_unknown_software() -> None:
     assert connection.client_address == "127.0.0.2"
     assert connection.is_open
     assert repr(connection) == "Connection(a, PLAINTEXT)"
+
+
+def test_a_client_is_told_of_the_end_even_if_another_process_has_the_socket_too() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.dup():
+        hang_up(ours)
+        theirs.settimeout(20)
+        assert theirs.recv(1) == b""
+    hang_up(ours)

@@ -18,6 +18,7 @@ from fastprod.broker.network.connection_quotas import (
     TooManyConnectionsError,
     WaitAbandonedError,
     parse_overrides,
+    resolved_overrides,
 )
 from fastprod.broker.network.rate_quota import UNLIMITED
 from fastprod.broker.threads.clock import FakeClock
@@ -393,7 +394,7 @@ class TestChanges:
         with pytest.raises(ValueError, match="there already"):
             quotas.add_listener("EXTERNAL")
         with pytest.raises(ValueError, match="0 or more"):
-            quotas.update_max_connections_per_ip_overrides({"127.0.0.1": -1})
+            resolved_overrides({"127.0.0.1": -1})
         with pytest.raises(ValueError, match="quota_window_num"):
             ConnectionQuotas(FakeClock(), quota_window_num=0)
         with pytest.raises(ValueError, match="quota_window_size_seconds"):

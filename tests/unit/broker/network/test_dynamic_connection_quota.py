@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastprod.broker.network.acceptor import Listener
+from fastprod.broker.network.connection_quotas import resolved_overrides
 from fastprod.broker.threads.clock import FakeClock
 from support.broker.sockets import EchoWorld, ask, is_ended, until
 from support.processes.leak_guard import nothing_is_left as nothing_is_left
@@ -18,7 +19,7 @@ def test_the_count_of_an_address() -> None:
             world.served()
         quotas.update_max_connections_per_ip(3)
         assert is_ended(world.connect())
-        quotas.update_max_connections_per_ip_overrides({"localhost": 4})
+        quotas.update_max_connections_per_ip_overrides(resolved_overrides({"localhost": 4}))
         world.served()
         assert is_ended(world.connect())
         world.await_count(4)
