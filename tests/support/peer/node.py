@@ -213,18 +213,19 @@ class Node:
         request = self._request(connection, payload)
         if request is None:
             return
+        # In one go: who has seen the request, or taken its rule back, can release it.
         with self._journal.lock:
             if request.api_key == PRODUCE:
                 request.batches = self.answers.produce.take_apart(request)
                 for fault in self.answers.produce.faults(request):
                     self._journal.fault(fault)
             cue = take_cue(self._rules(), request, early)
-        connection.requests.append(request)
-        plan = cue.whole
-        if plan.is_before_append:
-            self._defer(connection, request, cue)
-        else:
-            self._perform(connection, request, cue)
+            connection.requests.append(request)
+            plan = cue.whole
+            if plan.is_before_append:
+                self._defer(connection, request, cue)
+            else:
+                self._perform(connection, request, cue)
 
     def reply_sent(self, connection: Connection, reply: Reply) -> None:
         self._journal.notify()

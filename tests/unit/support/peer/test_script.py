@@ -204,6 +204,15 @@ def test_a_request_held_before_its_effect_can_have_it_after_the_client_is_gone(p
     assert peer.values("t", 0) == [b"early", b"late"]
 
 
+def test_a_request_that_has_been_seen_can_be_released(peer: Peer) -> None:
+    peer.on(PRODUCE).hold().times(20)
+    with RawClient(peer) as client:
+        for number in range(1, 21):
+            client.send_produce(b"v")
+            peer.wait_for(PRODUCE, number)
+            assert peer.release() == 1
+
+
 def test_a_delay_delays_the_reply_and_with_before_append_the_effect(peer: Peer) -> None:
     peer.on(PRODUCE).delay(0.05)
     peer.on(PRODUCE).delay(0.05, before_append=True)
