@@ -27,7 +27,9 @@ def test_after_all_known_brokers_are_gone_the_bootstrap_servers_are_asked_again(
     cluster = new_peer_cluster(3, {"t": 3})
     door = cluster.node(1)
     servers = door.bootstrap_servers
-    with quick_producer(servers) as producer:
+    # Between two attempts there is time to see that no broker can be asked.
+    backoffs = {"reconnect_backoff_ms": 200, "reconnect_backoff_max_ms": 200}
+    with quick_producer(servers, **backoffs) as producer:
         for partition in range(3):
             producer.send("t", b"0", partition=partition).result(WAIT_S)
         # Nobody knows of node 1 any more: it is behind the bootstrap address alone.

@@ -120,6 +120,7 @@ def test_arrays_wait_as_result_does(peer: Peer) -> None:
         future = producer.send_many("t", [b"a"], partitions=[0], timestamps_ms=1)
         with pytest.raises(TimeoutError, match="not all of 1 records"):
             future.arrays(0.05)
+        peer.wait_until_held()
         peer.release()
         assert rows(future.arrays(WAIT_S)) == [(0, 0, 1)]
 
