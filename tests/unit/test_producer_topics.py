@@ -84,7 +84,10 @@ def test_a_topic_forgotten_after_an_outage_can_be_sent_to(
         linger_ms=0,
         request_timeout_ms=10_000,
         delivery_timeout_ms=12_000,
-        metadata_recovery_rebootstrap_trigger_ms=20,
+        # Between two attempts there is time to see that no broker can be asked.
+        reconnect_backoff_ms=200,
+        reconnect_backoff_max_ms=200,
+        metadata_recovery_rebootstrap_trigger_ms=500,
     ) as producer:
         metadata = producer._metadata
         metadata._followed.max_idle_ms = IDLE_MS
