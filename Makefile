@@ -84,7 +84,6 @@ demo: $(VENV)/.tools ## a million records to a broker of our own, read back, and
 
 test: $(VENV)/.tools ## all tests but the long ones; fetches Apache Kafka the first time
 	@$(MAKE) --no-print-directory --jobs=3 TESTING=1 packages doors jars
-	$(BIN)/python ci/java_archives.py
 	$(BIN)/python ci/run_tests.py -m "not long"
 
 accept: dev ## the long acceptance runs

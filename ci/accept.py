@@ -132,7 +132,7 @@ def steps() -> list[Step]:
             "broker-kill",
             "our broker's log killed 100 times in the middle of writes",
             1_200,
-            "tests/faults/test_broker_log_kill.py",
+            "tests/broker_faults/test_log_kill.py",
         ),
         *spark_steps(),
         Step(

@@ -1,7 +1,9 @@
 """`make test`: the tests in several runs side by side, as most of them wait for something.
 
-The last run's output is shown as it is made, that of the others, from their logs, behind it.
-Arguments go to all. Exit code 1: a run failed, or was not done within the limit.
+The class-data archives of Kafka and Spark are made meanwhile, if they are missing; the runs that
+start either of them wait for that. The last run's output is shown as it is made, that of the
+others, from their logs, behind it. Arguments go to all. Exit code 1: a run failed, or was not done
+within the limit.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,8 +25,12 @@ PARTS = {
     "spark_jobs": ("spark_jobs",),
     "interop": ("interop",),
     "faults": ("faults", "threads"),
+    "broker": ("broker_faults", "unit/broker"),
 }
 REST = "rest"
+WITH_JAVA = ("spark", "spark_jobs", "interop")
+PYTEST = ("-m", "pytest")
+ARCHIVES = ("ci/java_archives.py",)
 LOGS = "logs"
 LIMIT_S = 3_600.0
 _POLL_S = 0.2
@@ -38,80 +44,113 @@ def parts(tests: Path) -> dict[str, list[Path]]:
         FileNotFoundError: a folder of PARTS is not there.
     """
     found = {name: [tests / folder for folder in folders] for name, folders in PARTS.items()}
-    taken = [folder for folders in found.values() for folder in folders]
+    taken = {folder for folders in found.values() for folder in folders}
     for folder in taken:
-        if not any(folder.glob("test_*.py")):
+        if not any(folder.glob("**/test_*.py")):
             raise FileNotFoundError(f"{folder} has no tests: PARTS of ci/run_tests.py is wrong")
-    found[REST] = [
-        path
-        for path in sorted(tests.iterdir())
-        if path not in taken and (path.match("test_*.py") or any(path.rglob("test_*.py")))
-    ]
+    found[REST] = list(_others(tests, taken))
     return found
 
 
-def run(root: Path, arguments: Sequence[str], limit_s: float = LIMIT_S) -> int:
+def _others(folder: Path, taken: set[Path]) -> Iterator[Path]:
+    """The tests and folders of tests in `folder`, without those that are taken."""
+    for path in sorted(folder.iterdir()):
+        if path in taken:
+            continue
+        if any(path in each.parents for each in taken):
+            yield from _others(path, taken)
+        elif path.match("test_*.py") or any(path.rglob("test_*.py")):
+            yield path
+
+
+class _Runs:
+    """The child processes by name, and the logs of those whose output is shown later."""
+
+    def __init__(self, root: Path, opened: contextlib.ExitStack) -> None:
+        self._root = root
+        self._opened = opened
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.logs: dict[str, BinaryIO] = {}
+
+    def start(self, name: str, *command: str, shown: bool = False) -> None:
+        """Start one; its output is shown at once, or goes into its log."""
+        log, errors = None, None
+        if not shown:
+            path = self._root / LOGS / f"test-{name}.log"
+            path.parent.mkdir(exist_ok=True)
+            log, errors = self._opened.enter_context(path.open("wb")), subprocess.STDOUT
+            self.logs[name] = self._opened.enter_context(path.open("rb"))
+        self.children[name] = subprocess.Popen(
+            [sys.executable, *command], cwd=self._root, stdout=log, stderr=errors
+        )
+
+    def wait(self, name: str, deadline_s: float) -> int:
+        """Until it has ended; show what it has made meanwhile; return its exit code.
+
+        Raises:
+            TimeoutError: it runs at the deadline.
+        """
+        child, made = self.children[name], self.logs.get(name)
+        while True:
+            code = child.poll()
+            if made is not None:
+                sys.stdout.write(made.read().decode(errors="replace"))
+                sys.stdout.flush()
+            if code is not None:
+                return code
+            if time.monotonic() > deadline_s:
+                raise TimeoutError
+            time.sleep(_POLL_S)
+
+    def kill(self) -> None:
+        """End those that are left."""
+        for each in self.children.values():
+            each.kill()
+            each.wait()
+
+
+def run(
+    root: Path,
+    arguments: Sequence[str],
+    limit_s: float = LIMIT_S,
+    archives: Sequence[str] = ARCHIVES,
+    tests: Sequence[str] = PYTEST,
+) -> int:
     """Run all; return the exit code.
+
+    Args:
+        root: the checkout.
+        arguments: for each run.
+        limit_s: of all.
+        archives: Python's arguments to make the archives.
+        tests: Python's arguments to run tests; those of the run and its folders follow.
 
     Blocks: until they are done, at most `limit_s`.
     """
     deadline_s = time.monotonic() + limit_s
-    command = [sys.executable, "-m", "pytest", *arguments]
-    children: dict[str, subprocess.Popen[bytes]] = {}
-    logs: dict[str, BinaryIO] = {}
+    every = parts(root / "tests")
     with contextlib.ExitStack() as opened:
-        for name, paths in parts(root / "tests").items():
-            log = None if name == REST else _log(root, name, opened, logs)
-            errors = None if log is None else subprocess.STDOUT
-            children[name] = subprocess.Popen(
-                [*command, *map(str, paths)], cwd=root, stdout=log, stderr=errors
-            )
+        runs = _Runs(root, opened)
+        opened.callback(runs.kill)
         try:
-            for name in reversed(children):
-                _wait(children[name], deadline_s, logs.get(name))
+            runs.start("archives", *archives)
+            for name in [name for name in every if name not in WITH_JAVA]:
+                runs.start(name, *tests, *arguments, *map(str, every[name]), shown=name == REST)
+            if runs.wait("archives", deadline_s) == 0:
+                for name in WITH_JAVA:
+                    runs.start(name, *tests, *arguments, *map(str, every[name]))
+            for name in reversed(runs.children):
+                runs.wait(name, deadline_s)
         except KeyboardInterrupt:
             # All had it too, and clean up.
-            for each in children.values():
-                _wait(each, time.monotonic() + _STOP_S)
+            for name in runs.children:
+                runs.wait(name, time.monotonic() + _STOP_S)
             raise
         except TimeoutError:
             print(f"not done within {limit_s:,.0f} s: ended")
-        finally:
-            for each in children.values():
-                each.kill()
-                each.wait()
-    codes = {name: child.returncode for name, child in children.items()}
+    codes = {name: child.returncode for name, child in runs.children.items()}
     print("\nexit codes: " + ", ".join(f"{name} {code}" for name, code in codes.items()))
     return 1 if any(codes.values()) else 0
-
-
-def _log(
-    root: Path, name: str, opened: contextlib.ExitStack, logs: dict[str, BinaryIO]
-) -> BinaryIO:
-    """Open a run's log to write it; and, into `logs`, to read it."""
-    path = root / LOGS / f"test-{name}.log"
-    path.parent.mkdir(exist_ok=True)
-    written = opened.enter_context(path.open("wb"))
-    logs[name] = opened.enter_context(path.open("rb"))
-    return written
-
-
-def _wait(child: subprocess.Popen[bytes], deadline_s: float, made: BinaryIO | None = None) -> None:
-    """Until it has ended; show what it has made meanwhile.
-
-    Raises:
-        TimeoutError: it runs at the deadline.
-    """
-    while True:
-        has_ended = child.poll() is not None
-        if made is not None:
-            sys.stdout.write(made.read().decode(errors="replace"))
-            sys.stdout.flush()
-        if has_ended:
-            return
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-        time.sleep(_POLL_S)
 
 
 if __name__ == "__main__":

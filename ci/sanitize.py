@@ -30,11 +30,11 @@ TESTS = (
     "tests/faults/test_close.py",
     "tests/faults/test_exit.py",
     "tests/faults/test_signals.py",
-    "tests/faults/test_broker_fuzz.py",
+    "tests/broker_faults/test_fuzz.py",
     "tests/unit/broker/log",
     "tests/unit/broker/server/apis",
     "tests/unit/broker/network/test_processor_hostile.py",
-    "tests/faults/test_broker_hostile.py",
+    "tests/broker_faults/test_hostile.py",
 )
 BUILD_TIMEOUT_S = 1_800
 RUN_TIMEOUT_S = 3_600

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import checkout
 import run_tests
 
+# In place of the program that makes archives, and of pytest: that takes a second to start.
+NONE = ("-S", "-c", "")
+RUNNER = """
+import sys
+from pathlib import Path
+for path in map(Path, sys.argv[1:]):
+    for each in path.rglob("test_*.py"):
+        print(each)
+        names = {}
+        exec(each.read_text(), names)
+        names["test_it"]()
+"""
+PROGRAMS: dict[str, Any] = {"archives": NONE, "tests": ("-S", "-c", RUNNER)}
 PASSES = "def test_it():\n    print('seen')\n"
 FAILS = "def test_it():\n    assert not 'seen'\n"
 HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
 
 
 def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
-    """A checkout with a test in each of seven folders."""
-    (root / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    texts = dict.fromkeys(("spark", "spark_jobs", "faults", "threads", "new"), PASSES)
+    """A checkout with a test in each of some folders."""
+    names = ("spark", "spark_jobs", "faults", "threads", "broker_faults", "unit/broker/x", "new")
+    texts = dict.fromkeys(names, PASSES)
     for name, text in {**texts, "interop": interop, "unit/a": unit}.items():
         folder = root / "tests" / name
         folder.mkdir(parents=True)
@@ -34,20 +48,23 @@ def test_each_folder_with_tests_is_in_one_of_the_runs(tmp_path: Path) -> None:
         "spark_jobs": [tests / "spark_jobs"],
         "interop": [tests / "interop"],
         "faults": [tests / "faults", tests / "threads"],
-        "rest": [tests / "new", tests / "test_lone.py", tests / "unit"],
+        "broker": [tests / "broker_faults", tests / "unit" / "broker"],
+        "rest": [tests / "new", tests / "test_lone.py", tests / "unit" / "a"],
     }
 
 
 def test_nothing_of_this_project_is_left_out() -> None:
-    folders = [each for part in run_tests.parts(checkout.ROOT / "tests").values() for each in part]
+    paths = [each for part in run_tests.parts(checkout.ROOT / "tests").values() for each in part]
     every = sorted((checkout.ROOT / "tests").rglob("test_*.py"))
-    assert every == sorted(each for folder in folders for each in folder.rglob("test_*.py"))
+    assert every == sorted(
+        each for path in paths for each in ([path] if path.is_file() else path.rglob("test_*.py"))
+    )
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     (tree(tmp_path) / "tests" / "spark" / "test_it.py").unlink()
     with pytest.raises(FileNotFoundError, match="spark has no tests"):
-        run_tests.run(tmp_path, [])
+        run_tests.run(tmp_path, [], **PROGRAMS)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +74,24 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_all_have_to_pass(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], interop: str, unit: str, code: int
 ) -> None:
-    assert run_tests.run(tree(tmp_path, interop, unit), ["-p", "no:cacheprovider"]) == code
+    assert run_tests.run(tree(tmp_path, interop, unit), [], **PROGRAMS) == code
     shown = capfd.readouterr().out
-    for folder in ("interop", "spark", "spark_jobs", "faults", "threads", "unit/a", "new"):
+    for folder in ("interop", "spark", "spark_jobs", "faults", "unit/broker/x", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    codes = f"interop {int(interop == FAILS)}, faults 0, rest {int(unit == FAILS)}"
-    assert f"exit codes: spark 0, spark_jobs 0, {codes}\n" in shown
+    rest = f"rest {int(unit == FAILS)}, spark 0, spark_jobs 0, interop {int(interop == FAILS)}"
+    assert f"exit codes: archives 0, faults 0, broker 0, {rest}\n" in shown
+
+
+def test_without_the_archives_nothing_starts_java(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = ("-c", "print('no archive'); raise SystemExit(3)")
+    assert run_tests.run(tree(tmp_path), [], **(PROGRAMS | {"archives": broken})) == 1
+    shown = capfd.readouterr().out
+    assert "no archive" in shown
+    assert "exit codes: archives 3, faults 0, broker 0, rest 0\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run_tests.run(tree(tmp_path, HANGS), [], limit_s=5.0) == 1
-    assert "not done within 5 s" in capfd.readouterr().out
+    assert run_tests.run(tree(tmp_path, HANGS), [], limit_s=1.0, **PROGRAMS) == 1
+    assert "not done within 1 s" in capfd.readouterr().out
