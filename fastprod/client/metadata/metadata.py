@@ -464,7 +464,10 @@ class Metadata:
         # The first sentence is Kafka's own (P-A.4.5): it is what people search for.
         if count is None:
             said = f"Topic {topic} not present in metadata after {timeout_ms} ms."
-            advice = "Create the topic, check its name and bootstrap_servers, or raise max_block_ms"
+            advice = (
+                "Create the topic, check its name and bootstrap_servers, or wait longer"
+                " (max_block_ms, or the timeout that the call was given)"
+            )
         else:
             said = (
                 f"Partition {partition} of topic {topic} with partition count {count} is not"
