@@ -327,6 +327,8 @@ def test_a_warm_up_tries_again_until_the_leaders_are_there(
         warming = threading.Thread(target=warm)
         warming.start()
         cluster.wait_until(lambda: "refused" in producer._network_client.disconnect_reason(2))
+        attempts = producer._engine.counters()["connections_opened"]
+        cluster.wait_until(lambda: producer._engine.counters()["connections_opened"] > attempts + 1)
         if what == "it is back":
             second.accept_connections()
         else:
