@@ -61,11 +61,11 @@ $(VENV)/.linked: $(VENV)/.ready setup.py
 	    --config-settings editable_mode=compat --editable .
 	touch $@
 
-# Bytecode is made for all packages at once, by all cores; some have files of other Pythons, which
-# cannot be compiled and are no loss.
+# Bytecode is made for all packages but their tests at once, by all cores; some have files of other
+# Pythons, which cannot be compiled and are no loss.
 $(VENV)/.installed: $(VENV)/.linked
 	$(call install,$(EXTRAS))
-	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib > /dev/null
+	-$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib > /dev/null
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools setup.py $(ENGINE)

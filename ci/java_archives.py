@@ -1,7 +1,7 @@
 """Makes the class-data archives with which Kafka and Spark start fast (see java_flags).
 
-`ci/java_archives.py` runs each once, lets it do a little of everything, and has its JVM write what
-it loaded. It takes what a few starts of Kafka and Spark take; with the archives at hand, nothing.
+`ci/java_archives.py [kafka] [spark]` runs each once, lets it do a little of everything, and has its
+JVM write what it loaded. It takes what a few starts take; with the archives at hand, nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import java_flags
@@ -94,18 +94,20 @@ def write_spark(path: Path) -> None:
         raise RuntimeError(f"the training of Spark failed:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def main() -> int:
-    """Make what is missing; return the exit code."""
+def main(names: Sequence[str]) -> int:
+    """Make those that are missing, of all or of these names; return the exit code."""
     java = kafka_jars.program("java")
-    for jars, write in (
-        (kafka_jars.jars(), write_kafka),
-        (spark_jars.pyspark_jars(), write_spark),
-    ):
-        archive = java_flags.archive(java, jars)
+    every = {
+        "kafka": (kafka_jars.jars, write_kafka),
+        "spark": (spark_jars.pyspark_jars, write_spark),
+    }
+    for name in names or every:
+        jars, write = every[name]
+        archive = java_flags.archive(java, jars())
         if not archive.exists():
             make(archive, write)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

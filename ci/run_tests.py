@@ -1,7 +1,7 @@
 """`make test`: the tests in several runs side by side, as most of them wait for something.
 
 The class-data archives of Kafka and Spark are made meanwhile, if they are missing; the runs that
-start either of them wait for that. The last run's output is shown as it is made, that of the
+start many of either wait for that. The last run's output is shown as it is made, that of the
 others, from their logs, behind it. Arguments go to all. Exit code 1: a run failed, or was not done
 within the limit.
 """
@@ -28,7 +28,8 @@ PARTS = {
     "broker": ("broker_faults", "unit/broker"),
 }
 REST = "rest"
-WITH_JAVA = ("spark", "spark_jobs", "interop")
+# Runs that start Kafka or Spark often enough to wait for its archive; "spark" starts one session.
+WAITING = {"interop": "kafka", "spark_jobs": "spark"}
 PYTEST = ("-m", "pytest")
 ARCHIVES = ("ci/java_archives.py",)
 LOGS = "logs"
@@ -122,7 +123,7 @@ def run(
         root: the checkout.
         arguments: for each run.
         limit_s: of all.
-        archives: Python's arguments to make the archives.
+        archives: Python's arguments to make an archive; kafka or spark follows.
         tests: Python's arguments to run tests; those of the run and its folders follow.
 
     Blocks: until they are done, at most `limit_s`.
@@ -133,11 +134,12 @@ def run(
         runs = _Runs(root, opened)
         opened.callback(runs.kill)
         try:
-            runs.start("archives", *archives)
-            for name in [name for name in every if name not in WITH_JAVA]:
+            for program in WAITING.values():
+                runs.start(f"{program}-archive", *archives, program)
+            for name in [name for name in every if name not in WAITING]:
                 runs.start(name, *tests, *arguments, *map(str, every[name]), shown=name == REST)
-            if runs.wait("archives", deadline_s) == 0:
-                for name in WITH_JAVA:
+            for name, program in WAITING.items():
+                if runs.wait(f"{program}-archive", deadline_s) == 0:
                     runs.start(name, *tests, *arguments, *map(str, every[name]))
             for name in reversed(runs.children):
                 runs.wait(name, deadline_s)

@@ -78,18 +78,21 @@ def test_all_have_to_pass(
     shown = capfd.readouterr().out
     for folder in ("interop", "spark", "spark_jobs", "faults", "unit/broker/x", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    rest = f"rest {int(unit == FAILS)}, spark 0, spark_jobs 0, interop {int(interop == FAILS)}"
-    assert f"exit codes: archives 0, faults 0, broker 0, {rest}\n" in shown
+    codes = dict.fromkeys(("kafka-archive", "spark-archive", "spark", "faults", "broker"), 0)
+    codes |= {"rest": int(unit == FAILS), "interop": int(interop == FAILS), "spark_jobs": 0}
+    told = ", ".join(f"{name} {each}" for name, each in codes.items())
+    assert f"exit codes: {told}\n" in shown
 
 
-def test_without_the_archives_nothing_starts_java(
+def test_without_an_archive_the_run_that_needs_it_does_not_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    broken = ("-c", "print('no archive'); raise SystemExit(3)")
+    broken = ("-c", "import sys; print('no archive'); sys.exit(3 * (sys.argv[1] == 'kafka'))")
     assert run_tests.run(tree(tmp_path), [], **(PROGRAMS | {"archives": broken})) == 1
     shown = capfd.readouterr().out
     assert "no archive" in shown
-    assert "exit codes: archives 3, faults 0, broker 0, rest 0\n" in shown
+    assert "exit codes: kafka-archive 3, spark-archive 0, " in shown
+    assert "rest 0, spark_jobs 0\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
