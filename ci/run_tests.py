@@ -151,8 +151,11 @@ def run(
         except TimeoutError:
             print(f"not done within {limit_s:,.0f} s: ended")
     codes = {name: child.returncode for name, child in runs.children.items()}
+    missing = [name for name in every if name not in codes]
     print("\nexit codes: " + ", ".join(f"{name} {code}" for name, code in codes.items()))
-    return 1 if any(codes.values()) else 0
+    if missing:
+        print(f"not run: {', '.join(missing)}")
+    return 1 if missing or any(codes.values()) else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 import threading
@@ -100,13 +101,12 @@ def checked_address(text: str) -> str:
     Raises:
         ConfigError: it is none.
     """
-    try:
+    with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(text)
-        if "%" in text:
-            raise ValueError("a zone")
-    except ValueError:
-        raise ConfigError(f"{text!r} is no IP address; host names are not resolved") from None
-    return str(getattr(address, "ipv4_mapped", None) or address)
+        # A zone names an interface of this machine, and no client by its address.
+        if "%" not in text:
+            return str(getattr(address, "ipv4_mapped", None) or address)
+    raise ConfigError(f"{text!r} is no IP address; host names are not resolved")
 
 
 def _checked_max_connections(count: int) -> int:

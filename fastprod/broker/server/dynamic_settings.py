@@ -120,18 +120,16 @@ class DynamicSettings:
         Raises:
             ConfigError: a setting cannot be changed, or has a wrong value.
         """
-        for name, value in changes.items():
+        for name in changes:
             if not can_change(name):
                 raise ConfigError(_not_dynamic(name), key=name)
-            if value is not None:
-                # Here, for the value of a node may hide a wrong one of all nodes.
-                _typed(name, value)
         with self._lock:
             level = {**self.changed(node_id), **changes}
             kept = {name: value for name, value in level.items() if value is not None}
             changed = {**self._changed, node_id: kept}
             concerned = self._node_ids if node_id is None else (node_id,)
-            # Each level once, however many nodes it holds for.
+            # Each level by itself: once, however many nodes it holds for, and whole, for the value
+            # of a node may hide a wrong one of all nodes.
             typed = {
                 each: {name: _typed(name, value) for name, value in changed.get(each, {}).items()}
                 for each in (None, *concerned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, cast
@@ -186,40 +187,22 @@ READERS: dict[str, Stream] = {
 }
 
 
-def read_with_kafka_python(
-    bootstrap_servers: str,
-    topic: str,
-    ends: Mapping[int, int] | None = None,
-    *,
-    committed: bool = False,
-    timeout_s: float = READ_TIMEOUT_S,
-) -> dict[int, list[ReadRecord]]:
-    """Every record of a topic by partition, in the order of offsets, read by kafka-python."""
-    return _read(stream_with_kafka_python, bootstrap_servers, topic, ends, committed, timeout_s)
-
-
-def read_with_confluent(
-    bootstrap_servers: str,
-    topic: str,
-    ends: Mapping[int, int] | None = None,
-    *,
-    committed: bool = False,
-    timeout_s: float = READ_TIMEOUT_S,
-) -> dict[int, list[ReadRecord]]:
-    """The same, read by confluent-kafka."""
-    return _read(stream_with_confluent, bootstrap_servers, topic, ends, committed, timeout_s)
-
-
 def _read(
     stream: Stream,
     bootstrap_servers: str,
     topic: str,
-    ends: Mapping[int, int] | None,
-    committed: bool,
-    timeout_s: float,
+    ends: Mapping[int, int] | None = None,
+    *,
+    committed: bool = False,
+    timeout_s: float = READ_TIMEOUT_S,
 ) -> dict[int, list[ReadRecord]]:
+    """Every record of a topic by partition, in the order of offsets."""
     wanted = dict(end_offsets(bootstrap_servers, topic) if ends is None else ends)
     records: dict[int, list[ReadRecord]] = {index: [] for index in wanted}
     for each in stream(bootstrap_servers, topic, wanted, committed=committed, timeout_s=timeout_s):
         records[each.partition].append(each)
     return records
+
+
+read_with_kafka_python = functools.partial(_read, stream_with_kafka_python)
+read_with_confluent = functools.partial(_read, stream_with_confluent)

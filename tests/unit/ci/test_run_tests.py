@@ -92,7 +92,7 @@ def test_without_an_archive_the_run_that_needs_it_does_not_start(
     shown = capfd.readouterr().out
     assert "no archive" in shown
     assert "exit codes: kafka-archive 3, spark-archive 0, " in shown
-    assert "rest 0, spark_jobs 0\n" in shown
+    assert "rest 0, spark_jobs 0\nnot run: interop\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -56,8 +56,7 @@ def test_overrides_may_have_blanks_and_are_read_once_however_many_nodes_there_ar
     settings.alter(None, {OVERRIDES: "127.0.0.1 : 5, [::1]: 6 ,::2:7"})
     for each in quotas:
         assert each._max_per_ip_overrides == {"127.0.0.1": 5, "::1": 6, "::2": 7}
-    # As a change, and as what holds for all.
-    assert len(texts) == 2
+    assert len(texts) == 1
 
 
 def test_what_holds_for_all_has_to_fit_each_node() -> None:
