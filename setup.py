@@ -36,6 +36,8 @@ LEVELS = {
     "engine.error_flags": "-O1",
     "json.layout": "-O1",
     "producer.column_parser": "-O1",
+    "tls.openssl": "-O1",
+    "tls.tls_context": "-O1",
 }
 COMMON = [
     "-std=gnu11",

@@ -62,7 +62,10 @@ def run(contender: Contender, server: Server) -> Run:
     """
     topic = server.new_topic()
     workload = dataclasses.replace(
-        contender.workload, bootstrap_servers=server.bootstrap_servers, topic=topic
+        contender.workload,
+        bootstrap_servers=server.client_servers,
+        ca_file=server.ca_file,
+        topic=topic,
     )
     try:
         wait_until_quiet(server.pids, _QUIET_TIMEOUT_S)

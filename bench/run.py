@@ -24,9 +24,11 @@ from bench.server import BrokerServer, KafkaServer, MockServer, Server
 SERVERS: dict[str, Callable[[], Server]] = {
     "mock": MockServer,
     "discard": functools.partial(BrokerServer, "discard"),
+    "discard_tls": functools.partial(BrokerServer, "discard", has_tls=True),
     "memory": functools.partial(BrokerServer, "memory"),
     "disk": functools.partial(BrokerServer, "disk"),
     "kafka": KafkaServer,
+    "kafka_tls": functools.partial(KafkaServer, has_tls=True),
 }
 _QUICK_ROUNDS = 3
 _QUICK_DIVISOR = 4
@@ -79,7 +81,7 @@ def _chosen(given: argparse.Namespace) -> list[Point]:
         points = [
             point.shortened(_QUICK_ROUNDS, _QUICK_DIVISOR)
             for point in points
-            if point.server != "kafka"
+            if not point.server.startswith("kafka")
         ]
     return points
 

@@ -17,6 +17,7 @@ import kafka_admin
 from kafka_cluster import KafkaCluster
 from kept_process import KeptProcess
 from mock_cluster import MockCluster
+from support.security.authority import CertificateAuthority
 
 _TIMEOUT_S = 20.0
 
@@ -32,7 +33,16 @@ class Server(contextlib.AbstractContextManager["Server"], Protocol):
         """It has a compiler at work, and the first run finds it slow."""
 
     @property
-    def bootstrap_servers(self) -> str: ...
+    def bootstrap_servers(self) -> str:
+        """Without TLS: for what the bench itself asks."""
+
+    @property
+    def client_servers(self) -> str:
+        """For the clients that are measured."""
+
+    @property
+    def ca_file(self) -> str:
+        """What they trust; empty: they connect without TLS."""
 
     @property
     def pids(self) -> list[int]: ...
@@ -47,12 +57,17 @@ class Server(contextlib.AbstractContextManager["Server"], Protocol):
 class MockServer(MockCluster):
     """confluent-kafka's mock cluster in a process of its own, one broker."""
 
+    ca_file = ""
     name = "confluent-kafka's mock cluster, 1 broker, own process"
     gets_faster = False
 
     def __init__(self) -> None:
         super().__init__()
         self._numbers = itertools.count(1)
+
+    @property
+    def client_servers(self) -> str:
+        return self.bootstrap_servers
 
     @property
     def pids(self) -> list[int]:
@@ -69,14 +84,43 @@ class MockServer(MockCluster):
 
 
 class KafkaServer(KafkaCluster):
-    """Apache Kafka, one node, each run in a topic of one partition."""
+    """Apache Kafka, one node, each run in a topic of one partition.
 
-    name = "Apache Kafka, 1 node, -Xmx1g, topics of 1 partition"
+    Args:
+        has_tls: clients come by a listener with TLS.
+    """
+
     gets_faster = True
 
-    def __init__(self) -> None:
-        super().__init__(java=java_flags.FULL_SPEED, heap="1g")
+    def __init__(self, has_tls: bool = False) -> None:
+        self.name = f"Apache Kafka, 1 node, -Xmx1g, topics of 1 partition{', TLS' * has_tls}"
+        self.ca_file = ""
+        self._certificates = tempfile.TemporaryDirectory(prefix="fastprod-bench-")
+        settings: dict[str, str] = {}
+        if has_tls:
+            authority = CertificateAuthority(Path(self._certificates.name))
+            self.ca_file = str(authority.certificate)
+            identity = authority.issue("broker")
+            settings = {
+                "listener.name.tls.ssl.keystore.type": "PEM",
+                "listener.name.tls.ssl.keystore.location": str(identity.both),
+            }
+        super().__init__(
+            1,
+            settings,
+            listeners={"TLS": "SSL"} if has_tls else {},
+            java=java_flags.FULL_SPEED,
+            heap="1g",
+        )
         self._numbers = itertools.count(1)
+
+    def close(self) -> None:
+        super().close()
+        self._certificates.cleanup()
+
+    @property
+    def client_servers(self) -> str:
+        return self.bootstrap("TLS" if self.ca_file else "PLAINTEXT")
 
     @property
     def pids(self) -> list[int]:
@@ -97,15 +141,19 @@ class BrokerServer:
 
     Args:
         kind: "discard", "memory" or "disk": what becomes of the records.
+        has_tls: clients come by a listener with TLS.
     """
 
     gets_faster = False
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, has_tls: bool = False) -> None:
         self._kind = kind
+        self._has_tls = has_tls
+        self.ca_file = ""
         self._numbers = itertools.count(1)
         self._stack = contextlib.ExitStack()
         self.name = f"fastprod broker, {kind}, full validation, own process, topics of 1 partition"
+        self.name += ", TLS" * has_tls
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -117,13 +165,22 @@ class BrokerServer:
                 "memory": (),
                 "disk": ("--data-dir", str(folder / "data")),
             }
-            command = (sys.executable, "-m", "fastprod", "broker", "--port", "0")
-            self._process = KeptProcess(
-                "fastprod broker", (*command, *options[self._kind]), folder / "log", folder=folder
-            )
+            command = [sys.executable, "-m", "fastprod", "broker", *options[self._kind]]
+            if self._has_tls:
+                authority = CertificateAuthority(folder / "certificates")
+                self.ca_file = str(authority.certificate)
+                command += ["--tls-certificate", str(authority.issue("broker").both)]
+                command += ["--listener", "CLEAR=PLAINTEXT:0", "--listener", "TLS=SSL:0"]
+                command += ["--client-settings", str(folder)]
+            else:
+                command += ["--port", "0"]
+            self._process = KeptProcess("fastprod broker", command, folder / "log", folder=folder)
             stack.callback(self._process.stop)
             found = self._process.wait_for_output(r"listening on ([^;\s]+);", _TIMEOUT_S)
-            self._servers = found[1]
+            self._servers = self._client_servers = found[1]
+            if self._has_tls:
+                text = (folder / "TLS-client.properties").read_text()
+                self._client_servers = text.partition("bootstrap.servers=")[2].splitlines()[0]
             self._stack = stack.pop_all()
         return self
 
@@ -138,6 +195,10 @@ class BrokerServer:
     @property
     def bootstrap_servers(self) -> str:
         return self._servers
+
+    @property
+    def client_servers(self) -> str:
+        return self._client_servers
 
     @property
     def pids(self) -> list[int]:

@@ -30,6 +30,7 @@ class Workload:
         spins: a second thread of the client's process runs pure Python meanwhile.
         bootstrap_servers: filled in when the run starts; so the topic.
         topic: made for this run.
+        ca_file: certificates that the client is to trust; it connects with TLS. Empty: it does not.
     """
 
     way: str
@@ -46,6 +47,7 @@ class Workload:
     spins: bool = False
     bootstrap_servers: str = ""
     topic: str = ""
+    ca_file: str = ""
 
     def with_count(self, record_count: int) -> Self:
         """The same with another number of records."""

@@ -58,6 +58,37 @@ def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
     return Step(name, what, command, limit_s, FULL_SIZE)
 
 
+def security_steps() -> list[Step]:
+    """Those of TLS and SASL."""
+    million = "tests/interop/test_secured_million.py"
+    return [
+        pytest_step(
+            "secured-million",
+            "1,000,000 records by SCRAM, by short tokens and by certificates, 3 nodes",
+            3_600,
+            *(million, "-k", "secured_kafka"),
+        ),
+        pytest_step(
+            "secured-broker-million",
+            "1,000,000 records on our own broker, read back over SASL_SSL by four clients",
+            2_700,
+            *(million, "-k", "our_secured_broker"),
+        ),
+        pytest_step(
+            "security-changes",
+            "20,000 records/s for 30 s while certificates, authorities and passwords change",
+            1_800,
+            "tests/interop/test_security_changes.py",
+        ),
+        pytest_step(
+            "sasl-fuzz",
+            "1,000,000 damaged messages of SASL, of clients and of brokers",
+            3_600,
+            "tests/property/test_sasl_fuzz.py",
+        ),
+    ]
+
+
 def spark_steps() -> list[Step]:
     """Those of the Spark sink."""
     return [
@@ -134,6 +165,7 @@ def steps() -> list[Step]:
             1_200,
             "tests/broker_faults/test_log_kill.py",
         ),
+        *security_steps(),
         *spark_steps(),
         Step(
             "peers", "the benchmarks, against rivals and limits", ("bench/run", "--accept"), 7_200

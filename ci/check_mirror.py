@@ -17,6 +17,7 @@ LEFT_OUT = (
     "broker/log",
     "broker/log/segments",
     "protocol/messages",
+    "protocol/messages/security",
 )
 _TEST = re.compile(r"^\s*(?:async )?def test_", re.MULTILINE)
 

@@ -95,14 +95,19 @@ def bootstrap_checkpoint() -> Path:
     return jars().parent / "format" / "bootstrap.checkpoint"
 
 
+def class_command(class_name: str, *args: str, folder: Path | None = None) -> list[str]:
+    """The command that runs a class of Kafka in a JVM of its own."""
+    folder = folder or jars()
+    command = [program("java"), *java_flags.quick(program("java"), folder), "-Xmx512m"]
+    return [*command, "-Dlog4j2.level=ERROR", "-cp", str(folder / "*"), class_name, *args]
+
+
 def run_class(
     class_name: str, *args: str, timeout_s: float, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a class of Kafka to its end in a JVM of its own; the caller looks at the exit code."""
-    folder = folder or jars()
-    command = [program("java"), *java_flags.quick(program("java"), folder), "-Xmx512m"]
     return subprocess.run(
-        [*command, "-Dlog4j2.level=ERROR", "-cp", str(folder / "*"), class_name, *args],
+        class_command(class_name, *args, folder=folder),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -10,10 +10,18 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fastprod.config_values import INT32_MAX, BootstrapAddress, Setting, refusal
+from fastprod.config_values import (
+    INT32_MAX,
+    BootstrapAddress,
+    Setting,
+    flag,
+    int32,
+    int64,
+    setting,
+)
 from fastprod.errors import ConfigError
-from fastprod.frozen import Frozen
 from fastprod.log import Log
+from fastprod.security.security_settings import SecuritySettings, resolve
 
 ADAPTIVE_LINGER_BOUND_MS = 5
 """How long adaptive linger may hold a record back, in ms."""
@@ -32,22 +40,6 @@ _log = Log(__name__)
 _client_numbers = itertools.count(1)
 
 
-def _setting(kind: str, default: Any, doc: str, **limits: Any) -> Any:
-    return Setting(kind, doc, default, **limits)
-
-
-def _flag(default: bool, doc: str) -> Any:
-    return _setting("boolean", default, doc)
-
-
-def _int32(default: int, doc: str, low: int = 0, high: int = INT32_MAX) -> Any:
-    return _setting("integer", default, doc, low=low, high=high)
-
-
-def _int64(default: int, doc: str, low: int = 0) -> Any:
-    return _setting("integer", default, doc, low=low)
-
-
 class SettingRow(NamedTuple):
     """One line of the settings table in the documentation."""
 
@@ -59,7 +51,7 @@ class SettingRow(NamedTuple):
     doc: str
 
 
-class ProducerConfig(Frozen):
+class ProducerConfig(SecuritySettings):
     """The settings of one producer.
 
     Names are Kafka's, with underscores (``linger_ms=5``) or with dots in a mapping
@@ -78,141 +70,141 @@ class ProducerConfig(Frozen):
     Source: ProducerConfig, ConfigDef; contract P-B.
     """
 
-    bootstrap_servers: tuple[BootstrapAddress, ...] = _setting(
+    bootstrap_servers: tuple[BootstrapAddress, ...] = setting(
         "addresses", None, "Brokers to learn the cluster from (P-A.1.4). Required."
     )
-    client_id: str = _setting(
+    client_id: str = setting(
         "string", "", "Name shown in the brokers' logs and metrics; empty: producer-<n> (P-A.1.2)."
     )
-    acks: int = _setting("acks", -1, "Replicas that must have a record: all in sync, 1 or none.")
-    enable_idempotence: bool = _flag(True, "Write each record once, in order, despite retries.")
-    retries: int = _int32(INT32_MAX, "How many times a batch is sent again, at most.")
-    delivery_timeout_ms: int = _int32(
+    acks: int = setting("acks", -1, "Replicas that must have a record: all in sync, 1 or none.")
+    enable_idempotence: bool = flag(True, "Write each record once, in order, despite retries.")
+    retries: int = int32(INT32_MAX, "How many times a batch is sent again, at most.")
+    delivery_timeout_ms: int = int32(
         120_000, "Time a record has from send() to its acknowledgement (P-B.3)."
     )
-    linger_ms: int | None = _setting(
+    linger_ms: int | None = setting(
         "linger",
         None,
         "How long a batch waits for records. Adaptive: not at all while nothing is in flight to "
         f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms.",
     )
-    batch_size: int = _int32(262_144, "Largest size of a batch, in bytes; 0: one record (P-A.1.6).")
-    buffer_memory: int = _int64(
+    batch_size: int = int32(262_144, "Largest size of a batch, in bytes; 0: one record (P-A.1.6).")
+    buffer_memory: int = int64(
         33_554_432, "Bytes of records queued, in flight or waiting for callbacks, at most."
     )
-    max_block_ms: int = _int64(60_000, "How long send() may wait for metadata and memory.")
-    max_request_size: int = _int32(
+    max_block_ms: int = int64(60_000, "How long send() may wait for metadata and memory.")
+    max_request_size: int = int32(
         1_048_576, "Largest size of one request, and of one record, in bytes."
     )
-    max_receive_bytes: int = _int32(
+    max_receive_bytes: int = int32(
         104_857_600,
         "Largest size of one answer, in bytes; a larger one closes the connection.",
         low=1,
     )
-    max_in_flight_requests_per_connection: int = _int32(
+    max_in_flight_requests_per_connection: int = int32(
         5, "Requests under way to one broker; at most 5 with idempotence (P-B.2).", low=1
     )
-    request_timeout_ms: int = _int32(30_000, "How long one request waits for its answer.")
-    compression_type: str = _setting(
+    request_timeout_ms: int = int32(30_000, "How long one request waits for its answer.")
+    compression_type: str = setting(
         "choice", "none", "Codec of a batch.", choices=("none", "gzip", "snappy", "lz4", "zstd")
     )
-    compression_gzip_level: int = _setting(
+    compression_gzip_level: int = setting(
         "integer", -1, "gzip's level; -1 is zlib's default.", low=1, high=9, also=(-1,)
     )
-    compression_lz4_level: int = _int32(
+    compression_lz4_level: int = int32(
         9, "lz4's level; 9 is the fast compressor, as in Kafka; others are lz4hc's.", 1, 17
     )
-    compression_zstd_level: int = _int32(3, "zstd's level.", -131_072, 22)
-    key_serializer: Any = _setting("object", None, "Turns keys into bytes; none: keys are bytes.")
-    value_serializer: Any = _setting(
+    compression_zstd_level: int = int32(3, "zstd's level.", -131_072, 22)
+    key_serializer: Any = setting("object", None, "Turns keys into bytes; none: keys are bytes.")
+    value_serializer: Any = setting(
         "object", None, "Turns values into bytes; none: values are bytes."
     )
-    key_serializer_encoding: str | None = _setting(
+    key_serializer_encoding: str | None = setting(
         "encoding", None, "Text encoding of a StringSerializer for keys."
     )
-    value_serializer_encoding: str | None = _setting(
+    value_serializer_encoding: str | None = setting(
         "encoding", None, "Text encoding of a StringSerializer for values."
     )
-    serializer_encoding: str | None = _setting(
+    serializer_encoding: str | None = setting(
         "encoding", None, "Text encoding where neither of the two above is given."
     )
-    partitioner_class: Any = _setting("object", None, "Chooses partitions; none: built in (P-C.3).")
-    partitioner_adaptive_partitioning_enable: bool = _flag(
+    partitioner_class: Any = setting("object", None, "Chooses partitions; none: built in (P-C.3).")
+    partitioner_adaptive_partitioning_enable: bool = flag(
         True, "Give slower brokers fewer of the records without key (KIP-794)."
     )
-    partitioner_availability_timeout_ms: int = _int64(
+    partitioner_availability_timeout_ms: int = int64(
         0, "Leave out a broker that has taken nothing for so long (KIP-794); 0: never."
     )
-    partitioner_ignore_keys: bool = _flag(False, "Spread records with a key like those without.")
-    interceptor_classes: tuple[Any, ...] = _setting(
+    partitioner_ignore_keys: bool = flag(False, "Spread records with a key like those without.")
+    interceptor_classes: tuple[Any, ...] = setting(
         "objects", (), "Interceptors, called in this order (P-C.1)."
     )
-    retry_backoff_ms: int = _int64(100, "Pause before the first retry; it doubles (P-B.5).")
-    retry_backoff_max_ms: int = _int64(1_000, "Longest pause before a retry.")
-    reconnect_backoff_ms: int = _int64(50, "Pause before connecting again; it doubles (P-B.5).")
-    reconnect_backoff_max_ms: int = _int64(1_000, "Longest pause before connecting again.")
-    metadata_max_age_ms: int = _int64(300_000, "Age at which metadata is fetched again.")
-    metadata_max_idle_ms: int = _int64(
+    retry_backoff_ms: int = int64(100, "Pause before the first retry; it doubles (P-B.5).")
+    retry_backoff_max_ms: int = int64(1_000, "Longest pause before a retry.")
+    reconnect_backoff_ms: int = int64(50, "Pause before connecting again; it doubles (P-B.5).")
+    reconnect_backoff_max_ms: int = int64(1_000, "Longest pause before connecting again.")
+    metadata_max_age_ms: int = int64(300_000, "Age at which metadata is fetched again.")
+    metadata_max_idle_ms: int = int64(
         300_000, "Time without a send after which a topic is forgotten.", low=5_000
     )
-    metadata_recovery_strategy: str = _setting(
+    metadata_recovery_strategy: str = setting(
         "any case",
         "rebootstrap",
         "What to do when no known broker answers (KIP-899).",
         choices=("none", "rebootstrap"),
     )
-    metadata_recovery_rebootstrap_trigger_ms: int = _int64(
+    metadata_recovery_rebootstrap_trigger_ms: int = int64(
         300_000, "Time without fresh metadata after which to start from bootstrap_servers again."
     )
-    client_dns_lookup: str = _setting(
+    client_dns_lookup: str = setting(
         "choice",
         "use_all_dns_ips",
         "Try each address of a name, or each address's canonical name.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     )
-    send_buffer_bytes: int = _int32(131_072, "SO_SNDBUF; -1 leaves it to the system.", low=-1)
-    receive_buffer_bytes: int = _int32(32_768, "SO_RCVBUF; -1 leaves it to the system.", low=-1)
-    socket_connection_setup_timeout_ms: int = _int64(
+    send_buffer_bytes: int = int32(131_072, "SO_SNDBUF; -1 leaves it to the system.", low=-1)
+    receive_buffer_bytes: int = int32(32_768, "SO_RCVBUF; -1 leaves it to the system.", low=-1)
+    socket_connection_setup_timeout_ms: int = int64(
         10_000, "How long the first try to connect may take; it doubles (KIP-601)."
     )
-    socket_connection_setup_timeout_max_ms: int = _int64(
+    socket_connection_setup_timeout_max_ms: int = int64(
         30_000, "Longest time that a try to connect may take."
     )
-    connections_max_idle_ms: int = _int64(
+    connections_max_idle_ms: int = int64(
         540_000, "An idle connection is closed after so long; -1: never.", low=-1
     )
-    security_protocol: str = _setting(
-        "security",
-        "PLAINTEXT",
-        "Protocol of the connections to brokers.",
-        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    )
-    enable_metrics_push: bool = _setting(
+    enable_metrics_push: bool = setting(
         "telemetry", False, "Push metrics to the brokers (KIP-714): not in this version."
     )
-    metric_reporters: tuple[Any, ...] = _setting("objects", (), "Plug-ins that see every metric.")
-    metrics_num_samples: int = _int32(2, "Samples kept for a rate or an average.", low=1)
-    metrics_sample_window_ms: int = _int64(30_000, "Length of one sample.")
-    metrics_recording_level: str = _setting(
+    metric_reporters: tuple[Any, ...] = setting("objects", (), "Plug-ins that see every metric.")
+    metrics_num_samples: int = int32(2, "Samples kept for a rate or an average.", low=1)
+    metrics_sample_window_ms: int = int64(30_000, "Length of one sample.")
+    metrics_recording_level: str = setting(
         "choice", "INFO", "How much is measured.", choices=("INFO", "DEBUG", "TRACE")
     )
     explicit: frozenset[str] = frozenset()
     """Names of the settings that the caller gave (P-B.1)."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        given = _gather(settings, more)
+        try:
+            self._resolve(settings, more)
+        except ConfigError as error:
+            # Local variables of the frames in between may hold a password.
+            settings, more = None, {}
+            raise error.with_traceback(None) from error.__cause__
+
+    def _resolve(self, settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> None:
+        from fastprod.settings.given_settings import gather  # noqa: PLC0415
+
+        given = gather(settings, more, SETTINGS)
         if "bootstrap_servers" not in given:
             raise ConfigError(
                 "bootstrap_servers is missing: name at least one broker, as in 'kafka1:9092'",
                 key="bootstrap_servers",
             )
         resolved: dict[str, Any] = {}
-        for name, setting in SETTINGS.items():
-            if name in given:
-                key, value = given[name]
-                resolved[name] = setting.parse(key, value)
-            else:
-                resolved[name] = setting.default
+        for name, each in SETTINGS.items():
+            resolved[name] = given[name][1] if name in given else each.default
         explicit = frozenset(given)
         resolved["batch_size"] = max(resolved["batch_size"], 1)
         _resolve_idempotence(resolved, explicit)
@@ -220,6 +212,7 @@ class ProducerConfig(Frozen):
         _resolve_backoffs(resolved, explicit)
         _warn_of_small_memory(resolved)
         resolved["client_id"] = resolved["client_id"] or f"producer-{next(_client_numbers)}"
+        resolved |= resolve(resolved, {name: given[name][0] for name in given})
         for name, value in resolved.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "explicit", explicit)
@@ -227,10 +220,13 @@ class ProducerConfig(Frozen):
     def values(self) -> dict[str, Any]:
         """Return every setting under its dotted name, as plug-ins' `configure` gets them (P-A.1.2).
 
-        The values are those in force, the generated client.id among them.  No secret is among them:
-        this version takes none.
+        The values are those in force, the generated client.id among them.  Secrets are left out.
         """
-        found = {name.replace("_", "."): getattr(self, name) for name in SETTINGS}
+        found = {
+            name.replace("_", "."): getattr(self, name)
+            for name, each in SETTINGS.items()
+            if each.kind != "secret"
+        }
         found["bootstrap.servers"] = [str(address) for address in self.bootstrap_servers]
         found["acks"] = "all" if self.acks == -1 else str(self.acks)
         if self.linger_ms is None:
@@ -238,70 +234,39 @@ class ProducerConfig(Frozen):
         return found
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in sorted(self.explicit))
+        names = sorted(self.__dict__.get("explicit", ()))  # none if making it failed
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"ProducerConfig({given})"
 
 
-SETTINGS: dict[str, Setting] = {
-    name: setting for name, setting in vars(ProducerConfig).items() if isinstance(setting, Setting)
-}
+def _take_settings(kind: type) -> dict[str, Setting]:
+    # What the class has would stand in for what a constructor forgot.
+    found = {name: each for name, each in vars(kind).items() if isinstance(each, Setting)}
+    for name in found:
+        delattr(kind, name)
+    return found
+
+
+SETTINGS: dict[str, Setting] = _take_settings(ProducerConfig) | _take_settings(SecuritySettings)
 """Every setting by its name with underscores."""
 type.__setattr__(ProducerConfig, "__match_args__", (*SETTINGS, "explicit"))
-# What the class has would stand in for what a constructor forgot.
-for _name in ProducerConfig.__match_args__:
-    delattr(ProducerConfig, _name)
+del ProducerConfig.explicit
 
 
 def describe() -> list[SettingRow]:
     """Return one row for each setting, in the order of `SETTINGS`, for documentation."""
-    types = {"any case": "choice", "security": "choice", "telemetry": "boolean"}
+    types = {"any case": "choice", "secret": "string", "path": "string", "telemetry": "boolean"}
     return [
         SettingRow(
             name,
             name.replace("_", "."),
-            types.get(setting.kind, setting.kind),
-            setting.default_text,
-            setting.range_text,
-            setting.doc,
+            types.get(each.kind, each.kind),
+            each.default_text,
+            each.range_text,
+            each.doc,
         )
-        for name, setting in SETTINGS.items()
+        for name, each in SETTINGS.items()
     ]
-
-
-def _gather(
-    settings: Mapping[str, Any] | None, more: Mapping[str, Any]
-) -> dict[str, tuple[str, Any]]:
-    """Return {name: (the caller's spelling, value)}; refuse what is unknown, refused or double."""
-    given: dict[str, tuple[str, Any]] = {}
-    for key, value in itertools.chain((settings or {}).items(), more.items()):
-        if not isinstance(key, str):
-            raise ConfigError(f"a setting's name must be a str, not {type(key).__name__}")
-        name = key.replace(".", "_")
-        if name not in SETTINGS:
-            _refuse_or_ignore(key, name, value)
-        elif name in given:
-            raise ConfigError(f"{key} is given twice (also as {given[name][0]})", key=key)
-        else:
-            given[name] = (key, value)
-    return given
-
-
-def _refuse_or_ignore(key: str, name: str, value: Any) -> None:
-    # The value stays out of the messages: what is not understood may be a misspelt password.
-    reason = refusal(name)
-    if reason is not None:
-        if value is None or (name == "transaction_two_phase_commit_enable" and value is False):
-            return
-        raise ConfigError(f"{key} is refused: {reason}", key=key)
-    import difflib  # noqa: PLC0415
-
-    nearest = difflib.get_close_matches(name, SETTINGS, n=1)
-    if nearest:
-        hint = nearest[0].replace("_", ".") if "." in key else nearest[0]
-        raise ConfigError(f"{key} is not a setting; did you mean {hint}?", key=key, nearest=hint)
-    raise ConfigError(
-        f"{key} is not a setting, nor near one; fastprod.config.describe() lists all", key=key
-    )
 
 
 def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> None:

@@ -1,7 +1,6 @@
 """Setting: its kind, range and default, and how a caller's value is converted.
 
-Also the names that are known but refused, each with the reason.  Source: contract P-B; ConfigDef of
-Apache Kafka 4.3.0.
+Source: contract P-B; ConfigDef of Apache Kafka 4.3.0.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 import codecs
 import importlib
 import operator
+import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from fastprod.errors import ConfigError
+from fastprod.security.secret import HIDDEN, Secret, is_unicode, plain_text
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -25,53 +26,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 _HOST = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
-
-_NO_TRANSACTIONS = "transactions are not in this version; leave it out"
-_NO_TLS = (
-    "TLS and SASL are not in this version, and nothing is sent in the clear that was meant to be "
-    "protected"
-)
-_LATER = "it belongs to Kafka 4.4 or later, and this version does not have it; leave it out"
-_JAVA = "it concerns the Java virtual machine only; leave it out"
-
-REFUSED: dict[str, str] = {
-    "transactional_id": _NO_TRANSACTIONS,
-    "transaction_timeout_ms": _NO_TRANSACTIONS,
-    "transaction_two_phase_commit_enable": _NO_TRANSACTIONS,
-    "partitioner_rack_aware": _LATER,
-    "client_rack": _LATER,
-    "metadata_cluster_check_enable": _LATER,
-    "bootstrap_resolve_timeout_ms": _LATER,
-    "auto_include_jmx_reporter": _JAVA,
-    "security_providers": _JAVA,
-    "config_providers": _JAVA,
-}
-"""Settings of Kafka that are refused when given a value, by name, with the reason (P-B.9)."""
-
-
-def refusal(name: str) -> str | None:
-    """Return why the setting `name` is refused, or None if it is not."""
-    if name.startswith(("ssl_", "sasl_")):
-        return _NO_TLS
-    return REFUSED.get(name)
-
-
-_SECRETS = ("password", "secret", "jaas", "keystore_key", "token")
-
-
-class Secret(str):
-    """A setting's value that is not shown, in no repr and no printed local variable."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'[hidden]'"
-
-
-def concealed(name: str, value: str) -> str:
-    """Return the value of the setting `name`, a `Secret` if its name says so."""
-    plain = name.lower().replace(".", "_")
-    return Secret(value) if any(word in plain for word in _SECRETS) else value
 
 
 class BootstrapAddress(NamedTuple):
@@ -89,11 +43,12 @@ class Setting(NamedTuple):
 
     Attributes:
         kind: "integer", "boolean", "string", "choice", "any case" (a choice in any case), "acks",
-            "linger", "security", "telemetry", "encoding", "addresses", "object" or "objects".
+            "linger", "telemetry", "encoding", "addresses", "object", "objects", "path" (of a file),
+            "secret", "decimal", "integer or none", "list", "pairs" or "ssl context".
         doc: one sentence, with the unit and the contract's clause where there is one.
         default: the value without one from the caller, as the config's attribute has it.
-        low: smallest integer allowed.
-        high: largest integer allowed.
+        low: smallest number allowed.
+        high: largest number allowed.
         also: integers outside of `low`..`high` that are allowed too.
         choices: the words allowed.
     """
@@ -101,16 +56,19 @@ class Setting(NamedTuple):
     kind: str
     doc: str
     default: Any = None
-    low: int = 0
-    high: int = INT64_MAX
+    low: float = 0
+    high: float = INT64_MAX
     also: tuple[int, ...] = ()
     choices: tuple[str, ...] = ()
 
     @property
     def range_text(self) -> str:
         """The allowed values in words."""
-        if self.kind != "integer":
-            return _RANGE_TEXTS.get(self.kind, "").replace("%s", ", ".join(self.choices))
+        if self.kind == "decimal":
+            return f"{self.low}..{self.high}"
+        if self.kind not in ("integer", "integer or none"):
+            choices = ", ".join(each or '""' for each in self.choices)
+            return _RANGE_TEXTS.get(self.kind, "").replace("%s", choices)
         span = f">= {self.low}" if self.high == INT64_MAX else f"{self.low:,}..{self.high:,}"
         return " or ".join([str(number) for number in self.also] + [span])
 
@@ -123,7 +81,9 @@ class Setting(NamedTuple):
             return "all"
         if isinstance(self.default, bool):
             return str(self.default)
-        if self.default is None or self.default == ():
+        if isinstance(self.default, tuple):
+            return ",".join(str(each) for each in self.default)
+        if self.default is None:
             return ""
         return str(self.default)
 
@@ -131,10 +91,22 @@ class Setting(NamedTuple):
         """Turn what a caller gave for `key` into the attribute's value.
 
         Raises:
-            ConfigError: wrong type, or out of range; it names `key`, the value and the range.
+            ConfigError: wrong type, or out of range; it names `key`, the range, and the
+                value unless it is secret.
         """
+        if self.kind == "secret":
+            return _parse_secret(self, key, value)
+        if not isinstance(value, Secret):
+            return self._parse_plain(key, value)
+        try:
+            return self._parse_plain(key, value)
+        except ConfigError:
+            pass  # its text shows the value
+        raise ConfigError(f"{key} = {HIDDEN}: must be {self.range_text}", key=key)
+
+    def _parse_plain(self, key: str, value: Any) -> Any:
         if isinstance(value, str):
-            value = value.strip()
+            value = plain_text(value).strip()
         return _PARSERS[self.kind](self, key, value)
 
     def refuse(self, key: str, value: Any, why: str = "") -> NoReturn:
@@ -145,6 +117,31 @@ class Setting(NamedTuple):
             key=key,
             value=value if isinstance(value, bool | int | float | str) else shown,
         )
+
+
+def setting(kind: str, default: Any, doc: str, **limits: Any) -> Any:
+    """Return a `Setting`, to stand as the default of an attribute."""
+    return Setting(kind, doc, default, **limits)
+
+
+def flag(default: bool, doc: str) -> Any:
+    """Return a setting that is true or false."""
+    return Setting("boolean", doc, default)
+
+
+def int32(default: int, doc: str, low: int = 0, high: int = INT32_MAX) -> Any:
+    """Return a setting that is a 32-bit number."""
+    return Setting("integer", doc, default, low=low, high=high)
+
+
+def int64(default: int, doc: str, low: int = 0) -> Any:
+    """Return a setting that is a 64-bit number."""
+    return Setting("integer", doc, default, low=low)
+
+
+def choice(default: str, doc: str, *choices: str, any_case: bool = False) -> Any:
+    """Return a setting that is one of some words."""
+    return Setting("any case" if any_case else "choice", doc, default, choices=choices)
 
 
 def _integer(value: Any) -> int | None:
@@ -162,6 +159,20 @@ def _parse_integer(setting: Setting, key: str, value: Any) -> int:
     number = _integer(value)
     if number is None or not (setting.low <= number <= setting.high or number in setting.also):
         setting.refuse(key, value, f"must be an integer {setting.range_text}")
+    return number
+
+
+def _parse_integer_or_none(setting: Setting, key: str, value: Any) -> int | None:
+    return None if value is None else _parse_integer(setting, key, value)
+
+
+def _parse_decimal(setting: Setting, key: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        setting.refuse(key, value)
+    if isinstance(value, bool) or not setting.low <= number <= setting.high:
+        setting.refuse(key, value)
     return number
 
 
@@ -203,15 +214,26 @@ def _parse_any_case(setting: Setting, key: str, value: Any) -> str:
     setting.refuse(key, value)
 
 
-def _parse_security(setting: Setting, key: str, value: Any) -> str:
-    protocol = _parse_any_case(setting, key, value)
-    if protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"{key} = {protocol!r}: {_NO_TLS}; only 'PLAINTEXT' is possible",
-            key=key,
-            value=protocol,
-        )
-    return protocol
+def _parse_secret(setting: Setting, key: str, value: Any) -> Secret | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} must be a str, not {type(value).__name__}", key=key)
+    if not is_unicode(value):
+        raise ConfigError(f"{key} = {HIDDEN}: cannot be written as UTF-8", key=key)
+    return Secret(value) if value else None
+
+
+def _parse_path(setting: Setting, key: str, value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    try:
+        path = os.fspath(value)
+    except TypeError:
+        setting.refuse(key, value)
+    return os.fsdecode(path)
 
 
 def _parse_telemetry(setting: Setting, key: str, value: Any) -> bool:
@@ -266,6 +288,38 @@ def _parse_object(setting: Setting, key: str, value: Any) -> Any:
             value=value,
         ) from error
     return found
+
+
+def _parse_list(setting: Setting, key: str, value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        setting.refuse(key, value)
+    found = []
+    for item in items:
+        if not isinstance(item, str):
+            setting.refuse(key, value)
+        found.append(item.strip())
+    return tuple(filter(None, found))
+
+
+def _parse_pairs(setting: Setting, key: str, value: Any) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, str):
+        items = [item.strip() for item in value.split(",")]
+        value = dict(item.partition("=")[::2] for item in items if item)  # a value may have '='
+    if isinstance(value, tuple):  # of another configuration
+        value = dict(value)
+    pairs: Mapping[Any, Any] = value if isinstance(value, Mapping) else {None: None}
+    if not all(isinstance(name, str) and name and isinstance(pairs[name], str) for name in pairs):
+        raise ConfigError(f"{key} must be {setting.range_text}", key=key)  # it may hold a secret
+    return tuple(pairs.items())
+
+
+def _parse_ssl_context(setting: Setting, key: str, value: Any) -> Any:
+    from fastprod.security.ssl_context_reader import read_ssl_context  # noqa: PLC0415
+
+    if isinstance(value, str):
+        value = _parse_object(setting, key, value)
+    return read_ssl_context(key, value)
 
 
 def _parse_objects(setting: Setting, key: str, value: Any) -> tuple[Any, ...]:
@@ -324,7 +378,12 @@ _PARSERS: dict[str, Callable[[Setting, str, Any], Any]] = {
     "string": _parse_string,
     "choice": _parse_choice,
     "any case": _parse_any_case,
-    "security": _parse_security,
+    "path": _parse_path,
+    "decimal": _parse_decimal,
+    "integer or none": _parse_integer_or_none,
+    "list": _parse_list,
+    "pairs": _parse_pairs,
+    "ssl context": _parse_ssl_context,
     "telemetry": _parse_telemetry,
     "acks": _parse_acks,
     "linger": _parse_linger,
@@ -339,7 +398,11 @@ _RANGE_TEXTS = {
     "string": "a str",
     "choice": "one of %s",
     "any case": "one of %s",
-    "security": "PLAINTEXT (this version), of %s",
+    "path": "the path of a file",
+    "list": "a list or a comma-separated str",
+    "pairs": "a mapping or a comma-separated str of name=value",
+    "ssl context": "an ssl.SSLContext, a function that returns one, or its import path",
+    "secret": "a str, never shown",
     "telemetry": "false (this version)",
     "acks": "all, -1, 0 or 1",
     "linger": "'adaptive' or an integer >= 0",

@@ -88,3 +88,30 @@ def _refuse(why: str) -> NoReturn:
     from dataclasses import FrozenInstanceError  # noqa: PLC0415
 
     raise FrozenInstanceError(why)
+
+
+class FrozenRecord(Frozen):
+    """Base of plain records: what a subclass annotates are its fields, in that order.
+
+    The constructor takes them by position or by name; a value in the class is a field's default.
+    """
+
+    def __init_subclass__(cls) -> None:
+        inherited = getattr(cls, "__match_args__", ())
+        type.__setattr__(cls, "__match_args__", (*inherited, *cls.__annotations__))
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names: tuple[str, ...] = self.__match_args__
+        if len(values) > len(names):
+            raise TypeError(f"{type(self).__name__} has {len(names)} fields, not {len(values)}")
+        given = dict(zip(names, values, strict=False))
+        if double := given.keys() & named.keys():
+            raise TypeError(f"{type(self).__name__}: {min(double)} is given twice")
+        given |= named
+        if unknown := given.keys() - set(names):
+            raise TypeError(f"{type(self).__name__} has no field {min(unknown)}")
+        for field in names:
+            if field not in given and not hasattr(type(self), field):
+                raise TypeError(f"{type(self).__name__}: {field} is missing")
+            value = given[field] if field in given else getattr(type(self), field)
+            object.__setattr__(self, field, value)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from fastprod._core.engine.engine import Engine
 from fastprod._core.producer.bulk_producer import BulkProducer
 from fastprod.acknowledgement import Acknowledgement
-from fastprod.client.addresses import bootstrap_nodes
+from fastprod.client.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connection_states import ClusterConnectionStates
 from fastprod.client.delivery_thread import DeliveryThread
@@ -38,6 +38,7 @@ from fastprod.errors import (
 from fastprod.log import Log, load_logging
 from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
+from fastprod.security.secret import Secret, is_unicode
 from fastprod.topic_name import check_topic_name
 
 _log = Log("fastprod.producer")
@@ -68,7 +69,11 @@ class KafkaProducer(BulkProducer):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
         self._is_forked = self._closing = False
         self._closer: object = None
-        self._config = ProducerConfig(settings, **config)
+        self._sasl_user: tuple[str, Secret] | None = None
+        try:
+            self._config = ProducerConfig(settings, **config)
+        finally:
+            del settings, config  # a report of a failure may show local variables
         self._plugins = ProducerPlugins()
         self._events = ProducerEvents(self)
         self._orphans: list[Engine] = []
@@ -87,7 +92,10 @@ class KafkaProducer(BulkProducer):
         """Make the native side and its threads; again in the child of a fork."""
         config = self._config
         load_logging()
-        nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
+        if config.proxy is not None and config.proxy.resolves_names:
+            nodes = unresolved_nodes(config.bootstrap_servers)
+        else:
+            nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
         engine = Engine(**engine_settings(config))
         self._delivery = DeliveryThread(engine, config.client_id)
         metadata = self._metadata = Metadata(
@@ -122,6 +130,9 @@ class KafkaProducer(BulkProducer):
             max_block_ms=config.max_block_ms,
         )
         try:
+            if self._sasl_user is not None:  # in the child of a fork
+                username, password = self._sasl_user
+                self._network_client.set_sasl_credentials(username, password.reveal())
             engine.start()
             self._network_client.start()
             if self._closing:  # by a signal handler, meanwhile
@@ -214,6 +225,36 @@ class KafkaProducer(BulkProducer):
             left = self._engine.flush(timeout)
         if left is not None:
             raise FlushTimeoutError(undelivered_count=left, waited_ms=(timeout or 0) * 1000)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Authenticate as this user from now on: at the next connection, and the next time that a
+        connection has to authenticate again.
+
+        Connections that are there stay, and no record is lost or held up. Whom brokers refused
+        before is tried at once. A child of `os.fork` keeps the user; a pickled copy has that of its
+        settings.
+
+        Args:
+            username: of PLAIN or SCRAM, not empty.
+            password: the user's, not empty; shown nowhere.
+
+        Raises:
+            ConfigError: one of both is empty, or is no text that UTF-8 has.
+            IllegalStateError: security_protocol or sasl_mechanism use no user name and password.
+            ProducerClosedError: `close` was called.
+
+        Never blocks.  Threads: any.  Source: fastprod's own; librdkafka's set_sasl_credentials.
+        """
+        self._require_open()
+        for name, value in (("sasl_username", username), ("sasl_password", password)):
+            if not isinstance(value, str):
+                raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
+            if not value:
+                raise ConfigError(f"{name} is empty", key=name)
+            if not is_unicode(value):
+                raise ConfigError(f"{name} cannot be written as UTF-8", key=name)
+        self._network_client.set_sasl_credentials(username, password)
+        self._sasl_user = (username, Secret(password))
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the producer's metrics, grouped and named as in Kafka and kafka-python.

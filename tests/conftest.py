@@ -19,10 +19,13 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent / "ci")]
 
 from kafka_cluster import KafkaCluster  # noqa: E402
 from mock_cluster import MockCluster  # noqa: E402
+from support.security import secured_kafka  # noqa: E402
+from support.security.authority import CertificateAuthority  # noqa: E402
+from support.security.secured_kafka import Secured  # noqa: E402
 
 pytest_plugins = ["support.peer.fixtures"]
 
-KAFKA_FIXTURES = {"kafka", "kafka3"}
+KAFKA_FIXTURES = {"kafka", "kafka3", "secured", "secured3"}
 SPARK_TESTS = TESTS / "spark"
 
 
@@ -55,20 +58,47 @@ def what_was_there_before_stays() -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    """Who signs the certificates of the session's clusters."""
+    return CertificateAuthority(tmp_path_factory.mktemp("authority"))
+
+
+def _cluster(nodes: int, authority: CertificateAuthority) -> KafkaCluster:
+    settings = secured_kafka.listener_settings(authority)
+    listeners = dict(secured_kafka.LISTENERS)
+    if nodes > 1:
+        settings |= secured_kafka.changing_settings(authority)
+        listeners[secured_kafka.CHANGING] = "SSL"
+    return KafkaCluster(nodes, settings, listeners=listeners)
+
+
+@pytest.fixture(scope="session")
+def kafka(authority: CertificateAuthority) -> Iterator[KafkaCluster]:
     """Apache Kafka, one node, for the whole session; a test may not stop it."""
-    with KafkaCluster(nodes=1) as cluster:
+    with _cluster(1, authority) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def kafka3() -> Iterator[KafkaCluster]:
+def secured(kafka: KafkaCluster, authority: CertificateAuthority) -> Secured:
+    """The same node by its listeners with TLS and SASL: `secured.client("SCRAM")`."""
+    return secured_kafka.secure(kafka, authority)
+
+
+@pytest.fixture(scope="session")
+def kafka3(authority: CertificateAuthority) -> Iterator[KafkaCluster]:
     """Apache Kafka, three nodes, replication 3, min.insync.replicas 2, for the whole session.
 
     A test that kills, stops or pauses a node must bring it back.
     """
-    with KafkaCluster(nodes=3) as cluster:
+    with _cluster(3, authority) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured3(kafka3: KafkaCluster, authority: CertificateAuthority) -> Secured:
+    """The three nodes by their listeners with TLS and SASL."""
+    return secured_kafka.secure(kafka3, authority)
 
 
 @pytest.fixture

@@ -15,11 +15,17 @@ _NO_LINGER = Workload("latency", 5_000, linger_ms=0)
 
 
 def points() -> list[Point]:
-    """Against the mock cluster, and against Apache Kafka."""
-    return [_point("mock", "the mock cluster"), _point("kafka", "Apache Kafka")]
+    """Against the mock cluster, and against Apache Kafka, without and with TLS."""
+    return [
+        _point("mock", "the mock cluster"),
+        _point("kafka", "Apache Kafka"),
+        _point("kafka_tls", "Apache Kafka over TLS", has_aiokafka=False),
+        _point("discard_tls", "our broker over TLS", has_aiokafka=False),
+    ]
 
 
-def _point(server: str, name: str) -> Point:
+def _point(server: str, name: str, has_aiokafka: bool = True) -> Point:
+    aiokafka = Contender("aiokafka", "aiokafka_", Workload("latency", 2_000, linger_ms=0))
     return Point(
         f"latency.{server}",
         f"one 100 B record at a time to {name}: ours at all defaults, rivals at linger 0",
@@ -27,7 +33,7 @@ def _point(server: str, name: str) -> Point:
         [
             Contender(OURS, "fastprod_", _DEFAULTS),
             Contender(CONFLUENT, "confluent_", _NO_LINGER),
-            Contender("aiokafka", "aiokafka_", Workload("latency", 2_000, linger_ms=0)),
+            *([aiokafka] if has_aiokafka else []),
             Contender(_BARE, "bare_socket", _DEFAULTS),
         ],
         _figures,

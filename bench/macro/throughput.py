@@ -13,6 +13,7 @@ from bench.workload import Workload
 _BATCH = 512_000
 _SMALL_BATCH = 16_384
 _BULK = 100_000
+_BARE = "prepared frames, bare socket"
 
 _SEND = Workload("send", 4_000_000, linger_ms=5, batch_bytes=_BATCH, idempotence=False)
 
@@ -34,6 +35,8 @@ def points() -> list[Point]:
         _columns(),
         *(_codec(codec) for codec in ("lz4", "zstd")),
         _kafka(),
+        *_with_tls("kafka_tls", "Apache Kafka"),
+        *_with_tls("discard_tls", "our broker, which throws them away"),
         _against_confluent(
             "kafka.1kB", "1 kB values to Apache Kafka", _text(_SEND, 1000, 600_000), java=True
         ),
@@ -136,7 +139,32 @@ def _kafka() -> Point:
             Contender("Java ProducerPerformance", "java_", load),
             Contender("aiokafka", "aiokafka_", fewer),
             Contender("kafka-python", "kafka_python_", fewer),
-            Contender("prepared frames, bare socket", "bare_socket", load),
+            Contender(_BARE, "bare_socket", load),
         ],
         against(CONFLUENT),
     )
+
+
+def _with_tls(server: str, name: str) -> list[Point]:
+    return [
+        Point(
+            f"throughput.{server}.{title}",
+            f"{title} values over TLS to {name}",
+            server,
+            [
+                Contender(OURS, "fastprod_", load),
+                Contender(CONFLUENT, "confluent_", load),
+                Contender(_BARE, "bare_socket", load),
+            ],
+            _against_both,
+        )
+        for title, load in (
+            ("100B", dataclasses.replace(_SEND, record_count=3_000_000)),
+            ("1kB", _text(_SEND, 1000, 600_000)),
+        )
+    ]
+
+
+def _against_both(series: Mapping[str, Series]) -> dict[str, float]:
+    found = against(CONFLUENT)(series)
+    return found | {"of_bare_socket": series[OURS].rate_per_s / series[_BARE].rate_per_s}

@@ -1,11 +1,14 @@
 """A prepared Produce frame on a bare blocking socket: what the server and the loopback allow.
 
+With TLS it is a socket of Python's own module ssl.
+
 Its bytes come from the slow record batch oracle and from the few lines here, not from fastprod.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 
@@ -28,6 +31,9 @@ def work(load: Workload) -> Outcome:
     host, _, port = load.bootstrap_servers.partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if load.ca_file:
+            context = ssl.create_default_context(cafile=load.ca_file)
+            connection = context.wrap_socket(connection, server_hostname=host)
         if load.way == "latency":
             return _one_at_a_time(load, connection, values, meter)
         return _in_bulk(load, connection, values, meter)

@@ -61,6 +61,8 @@ def _producer(load: Workload, failures: Failures) -> Producer:
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if load.way != "latency" and not load.callbacks:
         settings |= {"delivery.report.only.error": True, "on_delivery": failures}
+    if load.ca_file:
+        settings |= {"security.protocol": "SSL", "ssl.ca.location": load.ca_file}
     return Producer(
         {
             "bootstrap.servers": load.bootstrap_servers,

@@ -44,6 +44,8 @@ def work(load: Workload) -> Outcome:
 def _producer(load: Workload) -> KafkaProducer:
     given = {theirs: getattr(load, ours) for ours, theirs in _SETTINGS.items()}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if load.ca_file:
+        settings |= {"security_protocol": "SSL", "ssl_truststore_location": load.ca_file}
     return KafkaProducer(
         bootstrap_servers=load.bootstrap_servers,
         acks="all",

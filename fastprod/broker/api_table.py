@@ -34,6 +34,13 @@ from fastprod.protocol.messages import (
     sasl_authenticate,
     sasl_handshake,
 )
+from fastprod.protocol.messages.security import (
+    alter_user_scram_credentials,
+    create_acls,
+    delete_acls,
+    describe_acls,
+    describe_user_scram_credentials,
+)
 from fastprod.protocol.schema import skip_tags
 
 RELEASES: Final = ("2.1", "2.8", "3.0")
@@ -102,11 +109,16 @@ SERVICES: Final = {
         _service(create_topics.API, (2, 7), (3, 7, 7)),
         _service(delete_topics.API, (1, 6), (3, 6, 6)),
         _service(init_producer_id.API, (0, 4), (1, 4, 4)),
+        _service(describe_acls.API, (1, 3), (1, 2, 2)),
+        _service(create_acls.API, (1, 3), (1, 2, 2)),
+        _service(delete_acls.API, (1, 3), (1, 2, 2)),
         _service(describe_configs.API, (1, 4), (2, 4, 4)),
         _service(sasl_authenticate.API, (0, 2), (0, 2, 2)),
         _service(incremental_alter_configs.API, (0, 1), (None, 1, 1)),
         _service(describe_client_quotas.API, (0, 1), (None, 1, 1)),
         _service(alter_client_quotas.API, (0, 1), (None, 1, 1)),
+        _service(describe_user_scram_credentials.API, (0, 0), (None, 0, 0)),
+        _service(alter_user_scram_credentials.API, (0, 0), (None, 0, 0)),
         _service(describe_cluster.API, (0, 1), (None, 0, 0)),
     )
 }
@@ -126,8 +138,8 @@ class ApiTable:
 
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
-            default: the table's own lists, which are those of 3.0 with a newer ApiVersions and
-            DescribeCluster (B-B1).
+            default: the table's own lists, which are those of 3.0 with newer ApiVersions,
+            DescribeCluster and ACLs (B-B1).
         versions: API, by name or key, to what it is pinned to; it wins over `max_versions`.
 
     Raises:

@@ -16,7 +16,7 @@ def check_refusals(config: BrokerConfig, security: ListenerSecurity) -> None:
     """Refuse a delay of refusals longer than a connection may be idle; see `check_addresses`."""
     delay_ms = config.connection_failed_authentication_delay_ms
     idle_ms = config.connections_max_idle_ms
-    if security.users is not None and delay_ms >= idle_ms:
+    if security.mechanisms is not None and delay_ms >= idle_ms:
         raise ConfigError(
             f"connection_failed_authentication_delay_ms is {delay_ms:,}, connections_max_idle_ms "
             f"{idle_ms:,}: a connection would be closed before its refusal; make the delay shorter",

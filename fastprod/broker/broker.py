@@ -9,48 +9,33 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from fastprod._core.records.record_reader import ReadRecord
 from fastprod.broker.api_table import ApiTable, Pin
 from fastprod.broker.arguments import (
     check_addresses,
     check_folder,
-    check_refusals,
     first_topics,
+)
+from fastprod.broker.broker_security import (
+    BrokerSecurity,
+    certificate_sources,
+    make_mechanisms,
 )
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topics import Topic, TopicError
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
 from fastprod.broker.faults.planned_faults import PlannedFaults
-from fastprod.broker.listener_security import ListenerSecurity
+from fastprod.broker.listeners import BrokerListener
 from fastprod.broker.log.log_error import LogError
+from fastprod.broker.network.sasl.bearer_token import TokenValidator
 from fastprod.broker.node import Node, NodeServer
 from fastprod.broker.server.node_services import NodeServices
 from fastprod.broker.server.request_log import LoggedRequest
+from fastprod.broker.stored_record import StoredRecord
 from fastprod.broker.threads.clock import Clock, SystemClock
 from fastprod.errors import ConfigError, IllegalStateError, KafkaError
-
-
-class StoredRecord(NamedTuple):
-    """One record in a partition.
-
-    Attributes:
-        partition: 0-based.
-        offset: in the partition.
-        timestamp: milliseconds since the epoch; the broker's with LogAppendTime.
-        key: None if null.
-        value: None if null.
-        headers: (key, value or None), in order.
-    """
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
 
 
 class BrokerTopicError(KafkaError):
@@ -62,7 +47,7 @@ class BrokerTopicError(KafkaError):
     """
 
 
-class Broker:
+class Broker(BrokerSecurity):
     """A Kafka broker in this process: real sockets, real protocol, no JVM.
 
     >>> with Broker(topics={"orders": 3}) as broker:
@@ -90,6 +75,9 @@ class Broker:
         host: address to listen on; default 127.0.0.1.
         port: of the first node, the others have the next ones; default 0: the system chooses each.
         advertised_host: address that clients are told; default: `host`.
+        listeners: several ways in, by name: a protocol (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+            or a `BrokerListener`; a client is told the addresses of the listener that it came by.
+            Default: one, with all that the arguments below ask for.
         data_dir: folder for logs and topics, made if it does not exist, found again by the next
             Broker; default None: in memory.
         discard: validate and answer, but keep no records, for measurements; default False.
@@ -104,9 +92,21 @@ class Broker:
         max_versions: list only versions of this Kafka release: "2.1", "2.8" or "3.0".
         ssl_certfile: PEM file with the certificate of all nodes; clients then speak TLS (SSL).
         ssl_keyfile: PEM file with its key; default: it is in `ssl_certfile`.
-        sasl_users: names and passwords; clients then say who they are by SASL/PLAIN
-            (SASL_PLAINTEXT, with a certificate SASL_SSL). `connections_max_reauth_ms` bounds a
-            session. Neither `requests` nor `faults` see these exchanges.
+        ssl_key_password: of an encrypted key.
+        ssl_cafile: PEM file with issuers of clients' certificates; default: the system's.
+        ssl_client_auth: "none"; "requested": a certificate that a client shows must be good;
+            "required": each shows one. Where there is no SASL the client is then called by it,
+            "User:CN=ada,O=Example". Default "none".
+        tls: the broker makes a certificate for itself, by the program `openssl`; clients find it in
+            `certificate_pem`. Default False.
+        sasl_users: names and passwords; clients then say who they are by SASL (SASL_PLAINTEXT,
+            with a certificate SASL_SSL). `connections_max_reauth_ms` bounds a session. Empty:
+            `add_user` brings them later.
+        sasl_mechanisms: by which, of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER; default:
+            the first three with `sasl_users`, the last with `oauth_validator`.
+        oauth_validator: called with each token of OAUTHBEARER; returns whose it is, as a name or a
+            `BearerToken`, or None. It must not block. Default: tokens without a signature hold
+            until they expire, so that anybody can make one.
         clock: what records are stamped by; default: the system's. Fetches wait by the system's
             clock always.
         config: any other setting of `BrokerConfig`, in Kafka's names with underscores.
@@ -127,6 +127,7 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         advertised_host: str | None = None,
+        listeners: Mapping[str, str | BrokerListener] | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         discard: bool = False,
         validation: str = "full",
@@ -137,7 +138,13 @@ class Broker:
         max_versions: str | None = None,
         ssl_certfile: str | os.PathLike[str] | None = None,
         ssl_keyfile: str | os.PathLike[str] | None = None,
+        ssl_key_password: str | None = None,
+        ssl_cafile: str | os.PathLike[str] | None = None,
+        ssl_client_auth: str = "none",
+        tls: bool = False,
         sasl_users: Mapping[str, str] | None = None,
+        sasl_mechanisms: Iterable[str] | None = None,
+        oauth_validator: TokenValidator | None = None,
         clock: Clock | None = None,
         **config: Any,
     ) -> None:
@@ -155,14 +162,14 @@ class Broker:
         )
         self._topics = first_topics(topics)
         self._node_count = brokers
-        self._host = host
-        self._port = port
-        self._advertised_host = advertised_host
         self._data_dir = None if data_dir is None else Path(data_dir)
-        self._security = ListenerSecurity.make(ssl_certfile, ssl_keyfile, sasl_users)
-        check_refusals(self._config, self._security)
-        self._table = ApiTable(max_versions, versions)
         self._clock = clock or SystemClock()
+        sasl = make_mechanisms(sasl_users, sasl_mechanisms, oauth_validator, self._clock)
+        own_for = (host, advertised_host or "") if tls else None
+        files = (ssl_certfile, ssl_keyfile, ssl_key_password, ssl_cafile)
+        self._set_security(sasl, certificate_sources(*files, ssl_client_auth, own_for))
+        self._set_listeners(listeners, brokers, host, port, advertised_host)
+        self._table = ApiTable(max_versions, versions)
         self._servers: list[NodeServer] = []
         self._planned = PlannedFaults()
         self._faults = FaultVerbs(self._planned, self._servers)
@@ -190,21 +197,23 @@ class Broker:
         self._refuse_if_stopped()
         self._is_started = True
         node_ids = range(self._node_count)
-        self._state = NodeServices(
-            self._config, self._clock, node_ids, self._data_dir, self._table, self._planned
-        )
+        # Before its first port is open: the child of a fork in between lets go of it, too.
+        _started.add(self)
         try:
+            self._state = NodeServices(
+                self._config,
+                self._clock,
+                node_ids,
+                self._data_dir,
+                self._table,
+                self._planned,
+                tuple(self._listeners),
+                self._users,
+                self._authorizer,
+            )
             for node_id in node_ids:
                 self._servers.append(
-                    NodeServer(
-                        node_id,
-                        self._state,
-                        self._clock,
-                        self._host,
-                        self._port + node_id if self._port else 0,
-                        self._advertised_host,
-                        self._security,
-                    )
+                    NodeServer(node_id, self._state, self._clock, self._listeners, self._security)
                 )
             self._nodes = tuple(Node(server) for server in self._servers)
             self._planned.use_timer(self._state.purgatory)
@@ -212,7 +221,6 @@ class Broker:
                 self._make_first_topic(name, partition_count)
             for server in self._servers:
                 server.up()
-            _started.add(self)
             self._refuse_if_stopped()
         except BaseException:
             self._is_stopped = True
@@ -239,9 +247,9 @@ class Broker:
                 self._close()
 
     def _close(self) -> None:
-        _started.discard(self)
         # From the last to the first, and each whatever the ones before it raise.
         with contextlib.ExitStack() as steps:
+            steps.callback(_started.discard, self)
             if self._state is not None:
                 steps.callback(self._state.close)
             for server in self._servers:
@@ -280,6 +288,8 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all nodes, "host:port,[ipv6]:port", as clients take them.
+
+        With several listeners those of the first one.
 
         Raises:
             IllegalStateError: it was not started.
@@ -439,7 +449,7 @@ class Broker:
         chosen = found.partitions if partition is None else [self._partition(topic, partition)]
         try:
             return [
-                _stored(each.index, record)
+                StoredRecord.of(each.index, record)
                 for each in chosen
                 for batch in each.log.batches()
                 if not batch.is_control
@@ -539,13 +549,7 @@ class Broker:
             self._state.abandon()
 
 
-def _stored(partition: int, record: ReadRecord) -> StoredRecord:
-    return StoredRecord(
-        partition, record.offset, record.timestamp, record.key, record.value, record.headers
-    )
-
-
-# Brokers that run here, or in the process that this one is a child of.
+# Brokers that have something open here, or in the process that this one is a child of.
 _started: set[Broker] = set()
 
 
@@ -558,7 +562,7 @@ def _abandon_in_child() -> None:
 
 def _stop_at_exit() -> None:
     with contextlib.ExitStack() as steps:
-        for broker in _started:
+        for broker in list(_started):
             steps.callback(broker.stop)
 
 

@@ -79,6 +79,13 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int = _int(
         100, "a failed authentication is answered, and its connection closed, after this"
     )
+    super_users: str = field(
+        default="",
+        metadata={"kind": str, "doc": "principals that ACLs do not concern: User:a;User:b"},
+    )
+    allow_everyone_if_no_acl_found: bool = _flag(
+        False, "everybody may use what no ACL is about; without any ACL everybody may do everything"
+    )
     quota_window_num: int = _int(11, "windows of a rate", 2)
     quota_window_size_seconds: int = _int(1, "seconds of one window", 1)
     fetch_max_bytes: int = _int(57_671_680, "most bytes of records in one Fetch answer", 1024)

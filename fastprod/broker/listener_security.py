@@ -1,94 +1,57 @@
-"""Whether the clients of a broker must use TLS, a name and a password, or both."""
+"""What a broker has for listeners whose clients use TLS, SASL, or both."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from fastprod.broker.listeners import Listeners
+from fastprod.broker.network.sasl.mechanisms import Mechanisms
+from fastprod.broker.network.tls.server_certificate import ServerCertificate
 from fastprod.errors import ConfigError
-
-if TYPE_CHECKING:
-    import ssl
 
 
 @dataclass(frozen=True)
 class ListenerSecurity:
-    """How clients connect. Immutable, any thread.
+    """What clients need to prove, and what the broker shows them. Any thread.
 
     Attributes:
-        ssl_context: with the broker's certificate; None: no TLS.
-        users: passwords by name, for SASL/PLAIN; None: no authentication.
+        certificate: of the broker; None: no TLS.
+        mechanisms: of SASL; None: no authentication by it.
     """
 
-    ssl_context: ssl.SSLContext | None = None
-    users: Mapping[str, str] | None = field(default=None, repr=False)
-
-    @classmethod
-    def make(
-        cls,
-        ssl_certfile: str | os.PathLike[str] | None,
-        ssl_keyfile: str | os.PathLike[str] | None,
-        sasl_users: Mapping[str, str] | None,
-    ) -> ListenerSecurity:
-        """Check the settings and read the files.
-
-        Args:
-            ssl_certfile: certificates in PEM, the broker's own first.
-            ssl_keyfile: its key in PEM, without a password; None: it is in `ssl_certfile`.
-            sasl_users: passwords by name.
-
-        Raises:
-            ConfigError: a file cannot be read, a key without a certificate, or no user.
-        """
-        return cls(_context(ssl_certfile, ssl_keyfile), _checked(sasl_users))
+    certificate: ServerCertificate | None = None
+    mechanisms: Mechanisms | None = None
 
     @property
     def protocol(self) -> str:
-        """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
-        secured = "PLAINTEXT" if self.ssl_context is None else "SSL"
-        return secured if self.users is None else f"SASL_{secured}"
+        """Kafka's name of the protocol that uses all of it."""
+        secured = "PLAINTEXT" if self.certificate is None else "SSL"
+        return secured if self.mechanisms is None else f"SASL_{secured}"
 
+    def check(self, listeners: Listeners) -> None:
+        """Refuse listeners that need what is not there, and what no listener uses.
 
-def _context(
-    certfile: str | os.PathLike[str] | None, keyfile: str | os.PathLike[str] | None
-) -> ssl.SSLContext | None:
-    if certfile is None:
-        if keyfile is not None:
-            raise ConfigError(
-                "ssl_keyfile is given without ssl_certfile; give both", key="ssl_keyfile"
-            )
-        return None
-    # Imported only when needed: most brokers do without.
-    import ssl  # noqa: PLC0415
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # A client that ends its direction without TLS's close notice may still wait for an answer.
-    context.options |= getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
-    try:
-        # With an empty password OpenSSL does not ask the terminal for one.
-        context.load_cert_chain(certfile, keyfile, password="")
-    except (OSError, ValueError) as error:
-        key = "" if keyfile is None else f" with the key {os.fspath(keyfile)}"
-        raise ConfigError(
-            f"ssl_certfile {os.fspath(certfile)}{key} cannot be used: {error}",
-            key="ssl_certfile",
-            value=os.fspath(certfile),
-        ) from error
-    return context
-
-
-def _checked(users: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    if users is None:
-        return None
-    if not users:
-        raise ConfigError("sasl_users has no user, so nobody could connect", key="sasl_users")
-    for name, password in users.items():
-        for text in (name, password):
-            if not isinstance(text, str) or not text or "\0" in text:
+        Raises:
+            ConfigError: which.
+        """
+        for name, listener in listeners.items():
+            if listener.has_tls and self.certificate is None:
                 raise ConfigError(
-                    "sasl_users: names and passwords are text that is not empty, without NUL",
+                    f"listener {name} speaks {listener.protocol}; give ssl_certfile, or tls=True",
+                    key="ssl_certfile",
+                )
+            if listener.has_sasl and self.mechanisms is None:
+                raise ConfigError(
+                    f"listener {name} speaks {listener.protocol}; give sasl_users, or "
+                    f"sasl_mechanisms",
                     key="sasl_users",
                 )
-    return dict(users)
+        if self.certificate is not None and not any(each.has_tls for each in listeners.values()):
+            raise ConfigError(
+                "ssl_certfile is given, and no listener speaks SSL or SASL_SSL", key="ssl_certfile"
+            )
+        if self.mechanisms is not None and not any(each.has_sasl for each in listeners.values()):
+            raise ConfigError(
+                "sasl_users is given, and no listener speaks SASL_PLAINTEXT or SASL_SSL",
+                key="sasl_users",
+            )

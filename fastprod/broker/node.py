@@ -5,38 +5,37 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from collections.abc import Mapping
+from dataclasses import replace
 
 from fastprod.broker.cluster.cluster import NodeAddress
 from fastprod.broker.listener_security import ListenerSecurity
+from fastprod.broker.listeners import BrokerListener, Endpoint, Listeners
 from fastprod.broker.network.acceptor import Listener
+from fastprod.broker.network.admission import Admission
 from fastprod.broker.network.request_metrics import RequestMetrics
-from fastprod.broker.network.sasl_authenticator import SaslAuthenticator
+from fastprod.broker.network.sasl.authenticator import SaslAuthenticator
 from fastprod.broker.network.socket_server import SocketServer
 from fastprod.broker.server.node_services import NodeServices
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.joining import END_TIMEOUT_S
 from fastprod.errors import IllegalStateError
 
-_ANY_ADDRESS = ("", "0.0.0.0", "::")
-
 
 class NodeServer:
     """A SocketServer with a number, which can go down and come up again. Any thread.
 
-    Its port is open from the start, and the same after `up`.
+    Its ports are open from the start, and the same after `up`.
 
     Args:
         node_id: its number.
         state: what it shares with the others.
         clock: for its connections.
-        host: address that it listens on.
-        port: 0: the system chooses one.
-        advertised_host: address that clients are told; None: `host`, or 127.0.0.1 if that is every
-            address of this machine.
-        security: how clients connect; None: without TLS and authentication.
+        listeners: the ways into it, with the ports of the first node.
+        security: what those with TLS or SASL need.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: an address cannot be had.
     """
 
     def __init__(
@@ -44,45 +43,41 @@ class NodeServer:
         node_id: int,
         state: NodeServices,
         clock: Clock,
-        host: str,
-        port: int,
-        advertised_host: str | None = None,
-        security: ListenerSecurity | None = None,
+        listeners: Listeners,
+        security: ListenerSecurity,
     ) -> None:
         self.id = node_id
         self.metrics = RequestMetrics()
         self._state = state
         self._clock = clock
-        self._host = host
-        self._advertised_host = advertised_host or ("127.0.0.1" if host in _ANY_ADDRESS else host)
-        self._security = security or ListenerSecurity()
+        self._listeners = {name: each.of_node(node_id) for name, each in listeners.items()}
+        self._security = security
         # Threads that are waited for may be in an interceptor that needs the first lock; the second
         # stands around the waiting.
         self._lock = threading.Lock()
         self._end_lock = threading.Lock()
         # The one that was told to end, until it has.
         self._ending: SocketServer | None = None
-        self._server: SocketServer | None = self._listen(port)
-        self._port = self._server.bound_port()
+        self._server: SocketServer | None = self._listen()
+        # From now on each has a port, and gets it again.
+        for name, listener in self._listeners.items():
+            self._listeners[name] = replace(listener, port=self._server.bound_port(name))
+        self.endpoints = {
+            name: listener.endpoint(listener.port) for name, listener in self._listeners.items()
+        }
         self._is_started = False
         self._is_closed = False
         self._reads = True
 
     @property
-    def host(self) -> str:
-        """Address that clients are told."""
-        return self._advertised_host
-
-    @property
-    def address(self) -> str:
-        """Host and port as clients take them: an IPv6 address in brackets."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+    def first(self) -> Endpoint:
+        """Where clients reach its first listener."""
+        return next(iter(self.endpoints.values()))
 
     @property
     def port(self) -> int:
-        """Port that it listens on; the same for its whole life."""
-        return self._port
+        """Port that its first listener listens on; the same for its whole life."""
+        return next(iter(self._listeners.values())).port
 
     @property
     def is_up(self) -> bool:
@@ -95,7 +90,7 @@ class NodeServer:
         return self._server
 
     def __repr__(self) -> str:
-        return f"Node({self.id}, {self.address}, {'up' if self.is_up else 'down'})"
+        return f"Node({self.id}, {self.first}, {'up' if self.is_up else 'down'})"
 
     def up(self) -> None:
         """See `Node.up`."""
@@ -115,12 +110,12 @@ class NodeServer:
 
     def _start(self) -> None:
         """Serve, even if that cannot be written down; the lock is held."""
-        server = self._server or self._listen(self._port)
+        server = self._server or self._listen()
         self._server = server
         if not self._reads:
             server.set_reading(False)
         try:
-            self._state.cluster.node_up(NodeAddress(self.id, self.host, self.port))
+            self._state.cluster.node_up(NodeAddress(self.id, *self.first, self.endpoints))
         finally:
             self._is_started = True
             try:
@@ -209,9 +204,9 @@ class NodeServer:
             if server is not None:
                 server.abandon()
 
-    def _listen(self, port: int) -> SocketServer:
+    def _listen(self) -> SocketServer:
         server = SocketServer(
-            [self._listener(port)],
+            [self._listener(name, each) for name, each in self._listeners.items()],
             handler=self._state.apis,
             parse_header=self._state.table.parse_header,
             config=self._state.config,
@@ -227,23 +222,26 @@ class NodeServer:
             raise
         return server
 
-    def _listener(self, port: int) -> Listener:
+    def _listener(self, name: str, listener: BrokerListener) -> Listener:
         security, state = self._security, self._state
         new_authenticator = None
-        if security.users is not None:
+        if listener.has_sasl:
+            assert security.mechanisms is not None
             new_authenticator = functools.partial(
                 SaslAuthenticator,
-                users=security.users,
+                mechanisms=security.mechanisms,
                 table=state.table,
                 config=state.config,
                 clock=self._clock,
+                onlooker=state.sasl_exchanges,
             )
         return Listener(
-            security.protocol,
-            self._host,
-            port,
-            ssl_context=security.ssl_context,
-            new_authenticator=new_authenticator,
+            name,
+            listener.host or "",
+            listener.port,
+            admission=Admission(
+                security.certificate if listener.has_tls else None, new_authenticator
+            ),
         )
 
 
@@ -265,18 +263,23 @@ class Node:
 
     @property
     def host(self) -> str:
-        """Address that clients are told."""
-        return self._server.host
+        """Address that clients of its first listener are told."""
+        return self._server.first.host
 
     @property
     def port(self) -> int:
-        """Port that it listens on; the same for its whole life."""
+        """Port that its first listener listens on; the same for its whole life."""
         return self._server.port
 
     @property
     def address(self) -> str:
-        """Host and port as clients take them: an IPv6 address in brackets."""
-        return self._server.address
+        """Host and port that clients of its first listener are told; IPv6 in brackets."""
+        return str(self._server.first)
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Names of its listeners, and the hosts and ports that their clients are told."""
+        return dict(self._server.endpoints)
 
     @property
     def is_up(self) -> bool:

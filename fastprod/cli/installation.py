@@ -17,6 +17,7 @@ from typing import Final
 from fastprod._core.bytes import crc32c
 from fastprod._core.codec import compressor
 from fastprod._core.io import selector
+from fastprod._core.tls import openssl
 from fastprod.version import VERSION
 
 PACKAGE: Final = Path(__file__).parents[1]
@@ -104,7 +105,10 @@ def engine_facts() -> Facts:
     }
     found |= {f"codec {name}": way for name, way in compressor.describe().items()}
     found |= {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-    found["TLS, SASL"] = "not in this version"
+    try:
+        found["TLS"] = openssl.describe()
+    except ImportError as error:
+        found["TLS"] = f"none: {error}"
     return found
 
 

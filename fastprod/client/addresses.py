@@ -182,6 +182,11 @@ def bootstrap_nodes(
     return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(found))
 
 
+def unresolved_nodes(servers: Iterable[BootstrapAddress]) -> tuple[Node, ...]:
+    """The same without DNS, for a proxy that resolves the names."""
+    return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(servers))
+
+
 def _addresses_of(
     address: BootstrapAddress,
     server: BootstrapAddress,

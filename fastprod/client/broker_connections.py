@@ -5,13 +5,15 @@ The I/O thread owns the sockets; this is the control thread's side of them.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastprod._core.engine.control_queue import ControlEvent
+from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
 from fastprod.client import disconnect_reasons as reasons
+from fastprod.client.addresses import Address
 from fastprod.client.api_versions import (
     HIGHEST_VERSION,
     ApiVersions,
@@ -23,13 +25,30 @@ from fastprod.client.api_versions import (
 from fastprod.client.connection_states import ClusterConnectionStates
 from fastprod.client.engine_view import EngineView
 from fastprod.client.metadata.metadata import Metadata
+from fastprod.client.metrics.authentication_counters import AuthenticationCounters
 from fastprod.config import ProducerConfig
-from fastprod.errors import KafkaError, NetworkError, UnsupportedVersionError, error_for_code
+from fastprod.errors import (
+    AuthenticationError,
+    KafkaError,
+    NetworkError,
+    UnsupportedVersionError,
+    error_for_code,
+)
 from fastprod.log import Log
 from fastprod.protocol.api_keys import API_VERSIONS, PRODUCE
 from fastprod.protocol.field_types import SchemaError
 from fastprod.records import Node
 from fastprod.version import VERSION
+
+if TYPE_CHECKING:
+    from fastprod._core.io.proxy_transport import ProxyPlan
+    from fastprod._core.tls.tls_context import TlsContext
+    from fastprod.client.protocol_probe import ProtocolProbes
+    from fastprod.client.proxy import Proxy
+    from fastprod.client.sasl.authentications import Authentications
+    from fastprod.client.sasl.authenticator import Frame
+    from fastprod.client.sasl.credentials import Credentials
+    from fastprod.client.tls_contexts import TlsContexts
 
 _LOG = Log(__name__)
 
@@ -45,6 +64,8 @@ class PendingRequest(NamedTuple):
     api_key: int
     version: int
     node_id: int
+    exchange: object = None
+    """The SASL exchange that it belongs to; None: it is no part of one."""
 
 
 class BrokerConnections:
@@ -64,6 +85,8 @@ class BrokerConnections:
         on_lost: ``on_lost(node_id, now_ms)``: a connection ended, or could not be made.
         on_ready: a connection is ready.
         count_throttle: told the throttle time of every answer, also 0.
+        credentials: who we say we are; None: connections do not use SASL.
+        counters: of authentications.
 
     Source: Java's NetworkClient.
     """
@@ -79,23 +102,51 @@ class BrokerConnections:
         on_lost: Callable[[int, int], None],
         on_ready: Callable[[], None],
         count_throttle: Callable[[int], None],
+        credentials: Credentials | None = None,
+        counters: AuthenticationCounters | None = None,
     ) -> None:
         self._engine = engine
         self._client_id = config.client_id
-        self._limits = reasons.Limits(config.request_timeout_ms, config.max_receive_bytes)
+        self._limits = reasons.Limits(
+            config.request_timeout_ms, config.max_receive_bytes, config.security_protocol
+        )
+        self._tls_settings = config.tls
+        self._tls: TlsContexts | None = None
+        if config.tls is not None:
+            from fastprod.client.tls_contexts import TlsContexts  # noqa: PLC0415
+
+            self._tls = TlsContexts(config.tls)
         self._metadata = metadata
         self._states = states
         self._clock_ms = clock_ms
         self._on_lost = on_lost
         self._on_ready = on_ready
         self._count_throttle = count_throttle
+        self._proxy: Proxy | None = None
+        if config.proxy is not None:
+            from fastprod.client.proxy import Proxy  # noqa: PLC0415
+
+            self._proxy = Proxy(config.proxy)
         self._tokens = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
         self._slot_of: dict[int, int] = {}
         self._node_of: dict[int, int] = {}
         self._connected: dict[int, Node] = {}
         self._disconnect_reasons: dict[int, str] = {}
+        self._refusals: dict[int, AuthenticationError] = {}
+        self._closing: dict[int, tuple[KafkaError, bool]] = {}
+        self._counters = counters or AuthenticationCounters()
+        self._credentials = credentials
+        self._generation = 0
+        self._sasl: Authentications | None = None
+        if credentials is not None:
+            from fastprod.client.sasl.authentications import Authentications  # noqa: PLC0415
+
+            self._sasl = Authentications(credentials, config.client_id, self, clock_ms, engine)
         self._wanted: set[int] = set()
+        self._addresses: dict[int, Address] = {}
+        self._proven: set[int] = set()
+        self._probes: ProtocolProbes | None = None
         self.unsupported: UnsupportedVersionError | None = None
 
     def slot(self, node_id: int) -> int:
@@ -130,27 +181,60 @@ class BrokerConnections:
     def can_send_more(self, node_id: int) -> bool:
         """Whether a node takes requests now."""
         # The I/O thread alone knows what Produce answers say about it.
+        if self._sasl is not None and self._sasl.is_busy(node_id):
+            return False
         return not self._engine.is_throttled(self.slot(node_id))
 
     # Connections come and go.
 
     def connect(self, node: Node, now_ms: int) -> None:
-        """Start to connect to a node. Blocks for DNS when its name has to be resolved."""
+        """Start to connect to a node.
+
+        Blocks for DNS when its name has to be resolved, and for the disk when a certificate's file
+        has changed.
+        """
         slot = self.slot(node.id)
         self._connected[node.id] = node
         self._states.connecting(node, now_ms)
         try:
-            address = self._states.current_address(node.id)
-        except OSError as error:
-            self._states.disconnected(node.id, now_ms)
-            failure = NetworkError(
-                f"DNS does not know the host of broker {node.host}:{node.port}: {error}"
+            address, plan = self._route(node)
+            self._addresses[node.id] = address
+            tls, name = self._tls_to(node)
+            self._engine.connect(
+                slot, node.id, address.packed(), self.where(node.id), tls, name, plan
             )
-            _LOG.warning("%s", failure)
-            self._note_reason(failure, node.id)
-            self._on_lost(node.id, now_ms)
-            return
-        self._engine.connect(slot, node.id, address.packed(), self.where(node.id))
+        except OSError as error:
+            text = f"DNS does not know the host of broker {node.host}:{node.port}: {error}"
+            self._not_begun(node, text)
+        except Exception as error:  # else it would count as connecting; its text may be secret
+            kind = type(error).__name__
+            text = f"a connection to broker {self.where(node.id)} cannot begin: {kind}"
+            self._not_begun(node, text)
+
+    def _not_begun(self, node: Node, text: str) -> None:
+        """The connection that was to be made is not; it is tried again after the backoff."""
+        now_ms = self._clock_ms()
+        self._states.disconnected(node.id, now_ms)
+        failure = NetworkError(text)
+        _LOG.warning("%s", failure)
+        self._note_reason(failure, node.id)
+        self._on_lost(node.id, now_ms)
+
+    def _tls_to(self, node: Node) -> tuple[TlsContext | None, str]:
+        """By what to use TLS with a node, and the name that its certificate must have."""
+        if self._tls is None:
+            return None, ""
+        from fastprod.client.tls_contexts import server_name  # noqa: PLC0415
+
+        return self._tls.current(), server_name(node.host)
+
+    def _route(self, node: Node) -> tuple[Address, ProxyPlan | None]:
+        """Where to connect to, and what to say to a proxy there. Blocks for DNS."""
+        if self._proxy is None:
+            return self._states.current_address(node.id), None
+        return self._proxy.route(
+            node.host, node.port, lambda: self._states.current_address(node.id)
+        )
 
     def want(self, node_id: int) -> None:
         """Connect to a node as soon as its backoff is over."""
@@ -179,11 +263,9 @@ class BrokerConnections:
         It is over with the transport's handshake.
         """
         for node_id in self._states.nodes_with_setup_timeout(now_ms):
-            error = NetworkError(
-                f"broker {self.where(node_id)} did not take the connection within "
-                f"{self._states.connection_delay_ms(node_id, now_ms):,} ms "
-                f"(socket_connection_setup_timeout_ms): does a firewall drop the packets?"
-            )
+            step = "" if self._sasl is None else self._sasl.step(node_id)
+            after_ms = self._states.connection_delay_ms(node_id, now_ms)
+            error = NetworkError(reasons.setup_timeout_reason(self.where(node_id), after_ms, step))
             _LOG.warning("%s", error)
             self._note_reason(error, node_id)
             self._engine.close_connection(self.slot(node_id), timed_out=True)
@@ -196,24 +278,190 @@ class BrokerConnections:
                 self._engine.close_connection(slot)
 
     def on_connected(self, event: ControlEvent) -> None:
-        """Ask the broker what it speaks."""
-        self._states.checking_api_versions(self._node_of[event.slot])
-        self._ask_api_versions(event.slot, HIGHEST_VERSION)
+        """Authenticate if that is asked for; then ask the broker what it speaks."""
+        node_id = self._node_of[event.slot]
+        if self._sasl is not None:
+            self._sasl.begin(node_id)
+        else:
+            self.authenticated(node_id, None)
 
     def on_disconnected(self, event: ControlEvent) -> None:
         """Keep why the connection ended, and tell that it did."""
         node_id = self._node_of[event.slot]
+        if self._probes is not None and self._probes.is_running(node_id):
+            return  # its end is known, and told when the probe has answered
+        if node_id in self._closing or not self._states.is_preparing_connection(node_id):
+            self._end(node_id, event)
+        elif event.reason == CloseReason.CLOSE_TLS and _is_misconfiguration(event):
+            self._refuse(node_id, self._tls_text(node_id, event))
+        elif self._tls is None and reasons.answers_in_tls(event):
+            self._probing().told(node_id)
+            self._end_preparation(node_id, event)
+        elif event.reason != CloseReason.CLOSE_REMOTE or not self._may_probe(node_id):
+            self._end(node_id, event)
+        elif not self._probing().start(node_id, self._addresses[node_id], event):
+            self._end_preparation(node_id, event)
+
+    def _may_probe(self, node_id: int) -> bool:
+        return self._proxy is None and node_id not in self._proven
+
+    def _probing(self) -> ProtocolProbes:
+        if self._probes is None:
+            from fastprod.client.protocol_probe import ProtocolProbes  # noqa: PLC0415
+
+            self._probes = ProtocolProbes(
+                self._tls is not None, self._clock_ms, lambda: self._engine.post(EventKind.ON_WAKE)
+            )
+        return self._probes
+
+    def take_probe_answers(self) -> None:
+        """Tell the ends of connections that waited for a probe's answer."""
+        for node_id, event in () if self._probes is None else self._probes.take():
+            self._end_preparation(node_id, event)
+
+    def _end_preparation(self, node_id: int, event: ControlEvent) -> None:
+        """The end of a connection to a node that may speak another protocol."""
+        speaks_other = self._probing().speaks_other
+        if not speaks_other(node_id):
+            self._end(node_id, event)
+            return
+        where, ours = self.where(node_id), self._limits.security_protocol
+        text = reasons.other_protocol_reason(where, ours)
+        if all(speaks_other(node.id) for node in self._metadata.cluster.nodes):
+            self._refuse(node_id, text)
+        else:  # another one may be as it should be
+            self._end(node_id, event, text)
+
+    def _refuse(self, node_id: int, text: str) -> None:
+        if self._sasl is not None:
+            self._sasl.forget(node_id)
+        self.authentication_failed(node_id, AuthenticationError(text))
+
+    def _end(self, node_id: int, event: ControlEvent, text: str | None = None) -> None:
+        """`text`: why, if that is known better than `event` says."""
         now_ms = self._clock_ms()
         was_preparing = self._states.is_preparing_connection(node_id)
         is_told = event.timed_out and self._states.is_connecting(node_id)  # by `close_overdue`
+        sasl_step = "" if self._sasl is None else self._sasl.forget(node_id)
+        closing = self._closing.pop(node_id, None)
+        if closing is not None:
+            self._on_refused(node_id, *closing)
+            return
+        failure = None if self._proxy is None else self._proxy.failure(self.where(node_id), event)
+        if isinstance(failure, AuthenticationError):
+            self.authentication_failed(node_id, failure)
+            return
         self._states.disconnected(node_id, now_ms)
         if event.reason == CloseReason.CLOSE_EXPIRED:
             return  # nothing was lost by it, and nothing has to be learnt
-        text = reasons.connection_reason(self.where(node_id), event, self._limits, was_preparing)
-        if text is not None and not is_told:
-            error = NetworkError(text)
-            _LOG.warning("%s", text)
-            self._note_reason(error, node_id)
+        if event.reason == CloseReason.CLOSE_TLS:
+            text = self._tls_text(node_id, event)
+        elif text is None:
+            text = reasons.connection_reason(
+                self.where(node_id), event, self._limits, was_preparing, sasl_step
+            )
+        if failure is None and text is not None and not is_told:
+            failure = NetworkError(text)
+        if failure is not None:
+            _LOG.warning("%s", failure)
+            self._note_reason(failure, node_id)
+        self._on_lost(node_id, now_ms)
+
+    def _tls_text(self, node_id: int, event: ControlEvent) -> str:
+        assert self._tls_settings is not None
+        host = self._connected[node_id].host
+        from fastprod.client.tls_reasons import tls_reason  # noqa: PLC0415
+
+        return tls_reason(self.where(node_id), host, event, self._tls_settings)
+
+    def authentication_failed(self, node_id: int, error: AuthenticationError) -> None:
+        """A connection ended because one side did not accept who the other is (P-G.4.6, P-H.7.2).
+
+        Called when it is closed, in place of what else an ON_DISCONNECTED event means. All who wait
+        for metadata get the error; it is tried again after a while, at most 5 times in 3 s, and
+        records that expire meanwhile name the error as their cause.
+
+        Args:
+            node_id: the connection's node.
+            error: names the broker and what to change; no secret is in it.
+        """
+        now_ms = self._clock_ms()
+        self._states.authentication_failed(node_id, now_ms)
+        _LOG.error("%s", error)
+        self._counters.failed()
+        self._note_reason(error, node_id)
+        self._refusals[node_id] = error
+        self._metadata.fatal_error(error)
+        self._on_lost(node_id, now_ms)
+
+    def refusal(self, node_id: int) -> AuthenticationError | None:
+        """A copy of why authentication at a node failed the last time; None once it did not. Any
+        thread."""
+        error = self._refusals.get(node_id)
+        return None if error is None else copy.copy(error)
+
+    def forget_refusals(self) -> None:
+        """What was refused may be accepted now: let callers wait again. Any thread."""
+        self._refusals.clear()
+        self._metadata.forget_fatal_error()
+
+    # SASL (P-G.10); see `sasl.authentications.Connections`.
+
+    def do_sasl(self, now_ms: int) -> int:
+        """Go on with what is due of it; returns ms to the next look."""
+        if self._credentials is None or self._sasl is None:
+            return LONGEST_SLEEP_MS
+        if self._generation != self._credentials.generation:
+            self._generation = self._credentials.generation
+            self._states.retry_refused()
+        return self._sasl.do_due(now_ms)
+
+    def host(self, node_id: int) -> str:
+        """The host of a node that we connect to, as its address has it."""
+        return self._connected[node_id].host
+
+    def send_sasl(self, node_id: int, frame: Frame, exchange: object) -> None:
+        """Send a frame of an exchange."""
+        pending = PendingRequest(frame.api_key, frame.version, node_id, exchange)
+        self.send(frame.data, pending, frame.releases)
+
+    def on_sasl_answer(self, data: bytes, pending: PendingRequest) -> None:
+        """An answer to such a frame.
+
+        Raises:
+            SchemaError: it does not parse.
+        """
+        if self._sasl is not None:
+            self._sasl.on_answer(pending.exchange, pending.api_key, data)
+
+    def hold(self, node_id: int, is_held: bool) -> None:
+        """Let no Produce request leave to a node, or let them leave again."""
+        self._engine.hold(self.slot(node_id), is_held)
+
+    def authenticated(self, node_id: int, again_after_ms: int | None) -> None:
+        """A connection may be used; for the first time (None), or again after so many ms."""
+        if again_after_ms is not None:
+            self._counters.repeated(again_after_ms)
+            return
+        self._counters.succeeded()
+        self._states.checking_api_versions(node_id)
+        self._ask_api_versions(self.slot(node_id), HIGHEST_VERSION)
+
+    def refuse(self, node_id: int, error: KafkaError, *, was_ready: bool) -> None:
+        """Close a connection whose authentication failed; the rest follows when it is closed."""
+        self._closing[node_id] = (error, was_ready)
+        self._engine.close_connection(self.slot(node_id))
+
+    def _on_refused(self, node_id: int, error: KafkaError, was_ready: bool) -> None:
+        if was_ready:
+            self._counters.failed_again()
+        if isinstance(error, AuthenticationError):
+            self.authentication_failed(node_id, error)
+            return
+        now_ms = self._clock_ms()
+        self._states.disconnected(node_id, now_ms)
+        _LOG.warning("%s", error)
+        self._note_reason(error, node_id)
         self._on_lost(node_id, now_ms)
 
     def on_protocol_error(self, event: ControlEvent) -> None:
@@ -244,11 +492,17 @@ class BrokerConnections:
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(f"broker {self.where(node_id)}: {error}") from None
 
-    def send(self, frame: bytes, pending: PendingRequest) -> int:
-        """Send a request; returns the token that its answer will have."""
+    def send(self, frame: bytes, pending: PendingRequest, releases: bytes = b"") -> int:
+        """Send a request; returns the token that its answer will have.
+
+        An answer that begins with `releases` ends a `hold` of its node.
+        """
         token = next(self._tokens)
         self._pending[token] = pending
-        self._engine.send_frame(self.slot(pending.node_id), token, frame)
+        if releases:
+            self._engine.send_frame(self.slot(pending.node_id), token, frame, releases)
+        else:
+            self._engine.send_frame(self.slot(pending.node_id), token, frame)
         return token
 
     def take_pending(self, event: ControlEvent) -> PendingRequest:
@@ -299,6 +553,7 @@ class BrokerConnections:
             SchemaError: the answer does not parse.
         """
         _, found = parse_api_versions_response(pending.version, data)
+        self._prove(pending.node_id)
         if found.error_code == 0:
             self.throttle(pending, found.throttle_ms)
             self._become_ready(pending.node_id, found)
@@ -314,6 +569,12 @@ class BrokerConnections:
         self._note_reason(NetworkError(text), pending.node_id)
         self._engine.close_connection(slot)
 
+    def _prove(self, node_id: int) -> None:
+        """It has answered: it speaks what we speak."""
+        self._proven.add(node_id)
+        if self._probes is not None:
+            self._probes.forget(node_id)
+
     def _become_ready(self, node_id: int, found: ApiVersions) -> None:
         slot = self.slot(node_id)
         reason = ""
@@ -324,7 +585,15 @@ class BrokerConnections:
             reason = f"broker {self.where(node_id)}: {error}"
             self.unsupported = UnsupportedVersionError(reason)
         self._states.ready(node_id, found)
+        if self._refusals.pop(node_id, None) is not None and not self._refusals:
+            self._metadata.forget_fatal_error()
         self._disconnect_reasons[node_id] = reason
         self._engine.set_disconnect_reason(reason, slot)
         self._engine.connection_ready(slot, produce_version)
         self._on_ready()
+
+
+def _is_misconfiguration(event: ControlEvent) -> bool:
+    from fastprod.client.tls_reasons import is_misconfiguration  # noqa: PLC0415
+
+    return is_misconfiguration(event)

@@ -16,6 +16,10 @@ from fastprod.records import Node
 NO_LIMIT_MS: Final = (1 << 63) - 1
 """A delay that only an event ends."""
 
+_REFUSED_BACKOFF_MS: Final = (500, 1000)
+"""First and longest delay at least after failed authentications: who is wrong stays so for a while,
+and brokers count such attempts."""
+
 
 class ConnectionState(enum.Enum):
     """Where a connection stands (contract P-G.4.1)."""
@@ -24,6 +28,13 @@ class ConnectionState(enum.Enum):
     CONNECTING = "connecting"
     CHECKING_API_VERSIONS = "checking api versions"
     READY = "ready"
+    AUTHENTICATION_FAILED = "authentication failed"
+
+
+_WITHOUT_CONNECTION: Final = (
+    ConnectionState.DISCONNECTED,
+    ConnectionState.AUTHENTICATION_FAILED,
+)
 
 
 class LeastLoadedNode(NamedTuple):
@@ -45,6 +56,7 @@ class _NodeState:
         "addresses",
         "api_versions",
         "failed_attempts",
+        "failed_authentications",
         "failed_connect_attempts",
         "last_connect_attempt_ms",
         "reconnect_backoff_ms",
@@ -59,6 +71,7 @@ class _NodeState:
         self.last_connect_attempt_ms = 0
         self.failed_attempts = 0
         self.failed_connect_attempts = 0
+        self.failed_authentications = 0
         self.reconnect_backoff_ms = 0
         self.setup_timeout_ms = setup_timeout_ms
         self.throttled_until_ms = 0
@@ -89,6 +102,7 @@ class ClusterConnectionStates:
         random_index: Callable[[int], int] = random.randrange,
     ) -> None:
         self._reconnect_backoff = reconnect_backoff
+        self._refused_backoff = ExponentialBackoff(*_REFUSED_BACKOFF_MS)
         self._setup_timeout = setup_timeout
         self._resolver = resolver
         self._random_index = random_index
@@ -101,7 +115,7 @@ class ClusterConnectionStates:
 
     def is_disconnected(self, node_id: int) -> bool:
         """There is no connection, and none is being made."""
-        return self.state(node_id) is ConnectionState.DISCONNECTED
+        return self.state(node_id) in _WITHOUT_CONNECTION
 
     def can_connect(self, node_id: int, now_ms: int) -> bool:
         """Whether a connection may be started now (P-G.4.2)."""
@@ -116,7 +130,7 @@ class ClusterConnectionStates:
         known = self._nodes.get(node_id)
         if known is None:
             return 0
-        if known.state is ConnectionState.DISCONNECTED:
+        if known.state in _WITHOUT_CONNECTION:
             waited_ms = now_ms - known.last_connect_attempt_ms
             return max(known.reconnect_backoff_ms - waited_ms, 0)
         if known.state is ConnectionState.CONNECTING:
@@ -163,6 +177,7 @@ class ClusterConnectionStates:
         known.state = ConnectionState.READY
         known.api_versions = api_versions
         known.failed_attempts = 0
+        known.failed_authentications = 0
         known.reconnect_backoff_ms = self._reconnect_backoff.backoff_ms(0)
         self._reset_setup_timeout(known)
 
@@ -171,7 +186,7 @@ class ClusterConnectionStates:
         (P-G.4.7).
         """
         known = self._known(node_id)
-        if known.state is ConnectionState.DISCONNECTED:
+        if known.state in _WITHOUT_CONNECTION:
             return
         self._grow_reconnect_backoff(known, now_ms)
         if known.state is ConnectionState.CONNECTING:
@@ -183,6 +198,29 @@ class ClusterConnectionStates:
             known.addresses.clear()
         known.state = ConnectionState.DISCONNECTED
         known.api_versions = None
+
+    def authentication_failed(self, node_id: int, now_ms: int) -> None:
+        """The connection ended because one side did not accept who the other is (P-G.4.6).
+
+        Backs off as ``disconnected`` does, and by half a second at least, then by a whole one.
+        """
+        known = self._known(node_id)
+        if known.state in _WITHOUT_CONNECTION:
+            return
+        self._grow_reconnect_backoff(known, now_ms)
+        least_ms = self._refused_backoff.backoff_ms(known.failed_authentications)
+        known.reconnect_backoff_ms = max(known.reconnect_backoff_ms, least_ms)
+        known.failed_authentications += 1
+        self._reset_setup_timeout(known)
+        known.state = ConnectionState.AUTHENTICATION_FAILED
+        known.api_versions = None
+
+    def retry_refused(self) -> None:
+        """Why authentications failed is no longer so: their nodes may be connected to at once."""
+        for known in self._nodes.values():
+            if known.state is ConnectionState.AUTHENTICATION_FAILED:
+                known.reconnect_backoff_ms = 0
+                known.failed_authentications = 0
 
     def is_connecting(self, node_id: int) -> bool:
         """The channel is not established yet."""

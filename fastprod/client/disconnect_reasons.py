@@ -13,16 +13,24 @@ _PRINTABLE = range(0x20, 0x7F)
 _TLS_ALERT: Final = b"\x15\x03"
 """Content type and the first byte of every version."""
 
+_OTHER_PROTOCOL: Final = {
+    "PLAINTEXT": "SSL",
+    "SSL": "PLAINTEXT",
+    "SASL_PLAINTEXT": "SASL_SSL",
+    "SASL_SSL": "SASL_PLAINTEXT",
+}
+
 
 class Limits(NamedTuple):
     """The settings that a connection may run into."""
 
     request_timeout_ms: int
     max_receive_bytes: int
+    security_protocol: str = "PLAINTEXT"
 
 
 def connection_reason(
-    where: str, event: ControlEvent, limits: Limits, was_preparing: bool
+    where: str, event: ControlEvent, limits: Limits, was_preparing: bool, sasl_step: str = ""
 ) -> str | None:
     """Return why the connection to `where` ended, or None if nobody needs to know.
 
@@ -31,6 +39,7 @@ def connection_reason(
         event: an ON_DISCONNECTED event.
         limits: those in force.
         was_preparing: it had not answered ApiVersions yet.
+        sasl_step: what an authentication under way waited for; "": none was.
     """
     reason, err = event.reason, event.err
     if reason == CloseReason.CLOSE_NOT_CONNECTED:
@@ -50,13 +59,47 @@ def connection_reason(
         )
     if reason == CloseReason.CLOSE_REMOTE:
         how = f" ({os.strerror(err)})" if err else ""
+        if sasl_step:
+            return _left_in_sasl(where, sasl_step, how)
         if was_preparing:
             return (
                 f"{where} closed the connection before it answered ApiVersions{how}: is it a "
-                f"Kafka broker, and its listener PLAINTEXT?"
+                f"Kafka broker, and its listener {limits.security_protocol}?"
             )
         return f"broker {where} closed the connection{how}"
     return None
+
+
+def _left_in_sasl(where: str, step: str, how: str) -> str:
+    hint = "is it a Kafka broker, and its listener of the security_protocol that is set?"
+    if step == "SaslHandshake":
+        hint = "is its listener one for SASL?"
+    if step == "SaslAuthenticate":
+        hint = "some brokers do so in place of an error: check user, password and mechanism"
+    return (
+        f"{where} closed the connection during authentication, before it answered {step}{how}: "
+        f"{hint}"
+    )
+
+
+def setup_timeout_reason(where: str, after_ms: int, sasl_step: str) -> str:
+    """Return why a connection to `where` was given up that was not ready in time.
+
+    Args:
+        where: host:port of the broker.
+        after_ms: the time that it had.
+        sasl_step: what an authentication waited for; "": there was none yet.
+    """
+    limit = f"{after_ms:,} ms (socket_connection_setup_timeout_ms)"
+    if sasl_step:
+        return (
+            f"authentication with broker {where} did not end within {limit}: it waited for "
+            f"{sasl_step}"
+        )
+    return (
+        f"broker {where} did not take the connection within {limit}: does a firewall drop the "
+        f"packets?"
+    )
 
 
 def _bad_frame(where: str, size: int, limit: int) -> str:
@@ -68,10 +111,38 @@ def _bad_frame(where: str, size: int, limit: int) -> str:
     if not text and size >= 0:
         hint = "raise max_receive_bytes if that can be right"
     if prefix[:2] == _TLS_ALERT:
-        text, hint = " (a TLS alert)", "this listener speaks TLS, and was spoken to in plain text"
+        text = " (a TLS alert)"
+        hint = (
+            "this listener speaks TLS, and was spoken to in plain text: set security_protocol to "
+            "SSL or SASL_SSL, or take the port of another listener"
+        )
     return (
         f"{where} announced an answer of {size:,} bytes{text}, which is not within "
         f"0..max_receive_bytes = {limit:,}: {hint}; the connection was closed"
+    )
+
+
+def answers_in_tls(event: ControlEvent) -> bool:
+    """Whether a connection in plain text ended with a TLS alert (an ON_DISCONNECTED event)."""
+    reasons = (CloseReason.CLOSE_BAD_FRAME, CloseReason.CLOSE_FRAME_TOO_LARGE)
+    return event.reason in reasons and (event.bad_size & 0xFFFFFFFF) >> 16 == 0x1503
+
+
+def other_protocol_reason(where: str, security_protocol: str) -> str:
+    """Return what is wrong when a broker speaks TLS and we did not, or the reverse.
+
+    Args:
+        where: host:port of the broker.
+        security_protocol: ours.
+    """
+    other = _OTHER_PROTOCOL[security_protocol]
+    if security_protocol.endswith("SSL"):
+        said = "does not speak TLS: it answers in plain text"
+    else:
+        said = "speaks TLS, and was spoken to in plain text"
+    return (
+        f"broker {where} {said}; security_protocol is {security_protocol}: set it to {other}, or "
+        f"take the port of another listener"
     )
 
 

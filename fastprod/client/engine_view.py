@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fastprod._core.engine.control_queue import ControlEvent
+
+if TYPE_CHECKING:
+    from fastprod._core.io.proxy_transport import ProxyPlan
+    from fastprod._core.tls.tls_context import TlsContext
 
 
 class EngineView(Protocol):
     """The commands to the I/O thread, its events, and what can be seen of it; see engine.pyi."""
 
-    def connect(self, slot: int, node_id: int, address: bytes, name: str) -> None: ...
-    def send_frame(self, slot: int, token: int, frame: bytes) -> None: ...
+    def connect(
+        self,
+        slot: int,
+        node_id: int,
+        address: bytes,
+        name: str,
+        tls: TlsContext | None = None,
+        server_name: str = "",
+        proxy: ProxyPlan | None = None,
+    ) -> None: ...
+    def send_frame(self, slot: int, token: int, frame: bytes, releases: bytes = b"") -> None: ...
     def connection_ready(self, slot: int, produce_version: int) -> None: ...
     def close_connection(self, slot: int, timed_out: bool = False) -> None: ...
     def throttle(self, slot: int, throttle_ms: int) -> None: ...
+    def hold(self, slot: int, is_held: bool) -> None: ...
     def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
     def set_producer_id_error(self, text: str) -> None: ...
     def fail(self, code: int) -> None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.backoff import ExponentialBackoff
@@ -29,11 +29,20 @@ from fastprod.client.producer_id import (
 )
 from fastprod.config import ProducerConfig
 from fastprod.error_codes import UNSUPPORTED_VERSION
-from fastprod.errors import KafkaError, UnsupportedVersionError, error_for_code
+from fastprod.errors import (
+    AuthenticationError,
+    IllegalStateError,
+    KafkaError,
+    UnsupportedVersionError,
+    error_for_code,
+)
 from fastprod.log import Log
 from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA
 from fastprod.protocol.field_types import SchemaError
 from fastprod.records import Node
+
+if TYPE_CHECKING:
+    from fastprod.client.sasl.credentials import Credentials
 
 _LOG = Log(__name__)
 
@@ -88,6 +97,11 @@ class NetworkClient:
         self._clock_ms = clock_ms
         self._metrics = metrics
         self._metadata_token = 0
+        self._credentials: Credentials | None = None
+        if config.sasl is not None:
+            from fastprod.client.sasl.credentials import Credentials  # noqa: PLC0415
+
+            self._credentials = Credentials(config.sasl, self.wake, config.client_id)
         self._connections = BrokerConnections(
             engine,
             config,
@@ -97,6 +111,8 @@ class NetworkClient:
             on_lost=lambda node_id, now_ms: self._updater.handle_disconnect(node_id, now_ms),
             on_ready=listener.connections_changed,
             count_throttle=self._count_throttle,
+            credentials=self._credentials,
+            counters=None if metrics is None else metrics.authentications,
         )
         self._updater = MetadataUpdater(
             metadata,
@@ -123,7 +139,9 @@ class NetworkClient:
         )
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and the one that fetches tokens if there is one."""
+        if self._credentials is not None:
+            self._credentials.start()
         self._thread.start()
 
     def wake(self) -> None:
@@ -141,6 +159,24 @@ class NetworkClient:
     def disconnect_reason(self, node_id: int) -> str:
         """Why a node cannot be used, as far as is known; "" once it can. Any thread."""
         return self._connections.disconnect_reason(node_id)
+
+    def refusal(self, node_id: int) -> AuthenticationError | None:
+        """Why authentication at a node failed the last time; None once it did not. Any thread."""
+        return self._connections.refusal(node_id)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Authenticate as this user from now on. Any thread; never blocks.
+
+        Raises:
+            IllegalStateError: security_protocol or sasl_mechanism use no user name and password.
+        """
+        if self._credentials is None:
+            raise IllegalStateError(
+                f"security_protocol = {self._config.security_protocol} has no user name and "
+                f"password to replace"
+            )
+        self._credentials.replace(username, password)
+        self._connections.forget_refusals()
 
     def producer_id_error(self) -> str:
         """Why there is no producer id, as far as is known; "" once there is. Any thread."""
@@ -166,13 +202,17 @@ class NetworkClient:
             except Exception:
                 _LOG.exception("uncaught error in the producer's control thread")
                 time.sleep(_DELAY_AFTER_ERROR_MS / 1000)
+        if self._credentials is not None:
+            self._credentials.close()
 
     def _do_what_is_due(self) -> int:
         """Returns ms to the next look."""
         now_ms = self._clock_ms()
         self._failures.say_if_due(now_ms)
         self._leaders.apply_hints()
+        self._connections.take_probe_answers()
         return min(
+            self._connections.do_sasl(now_ms),
             self._maybe_update_metadata(now_ms),
             self._maybe_init_producer_id(now_ms),
             self._connections.connect_wanted(now_ms),
@@ -236,7 +276,10 @@ class NetworkClient:
     def _on_response(self, event: ControlEvent) -> None:
         pending = self._connections.take_pending(event)
         try:
-            if pending.api_key == API_VERSIONS:
+            if pending.exchange is not None:
+                if event.data is not None:
+                    self._connections.on_sasl_answer(event.data, pending)
+            elif pending.api_key == API_VERSIONS:
                 if event.data is not None:
                     self._connections.on_api_versions(event.data, pending)
             elif pending.api_key == METADATA:

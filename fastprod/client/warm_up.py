@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from fastprod.client.metadata.cluster import Cluster
 from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
-from fastprod.errors import KafkaTimeoutError
+from fastprod.errors import KafkaError, KafkaTimeoutError
 
 _SLICE_S: Final = 0.02
 
@@ -26,6 +26,8 @@ class KnownCluster(Protocol):
 
     @property
     def known_cluster(self) -> Cluster: ...
+    @property
+    def standing_error(self) -> KafkaError | None: ...
 
 
 class WarmUp:
@@ -59,6 +61,7 @@ class WarmUp:
             timeout_s: what the caller gave, for the message.
 
         Raises:
+            AuthenticationError: a leader and we do not accept one another.
             KafkaTimeoutError: it did not work out in time, and why.
         """
         with self._events.changed:
@@ -67,6 +70,7 @@ class WarmUp:
                 cold = [node for node in leaders if not self._network_client.is_warm(node)]
                 if not cold and self._engine.has_producer_id:
                     return
+                self._raise_refusal(cold)
                 if time.monotonic() >= deadline_s:
                     raise KafkaTimeoutError(
                         f"warmup of {len(topics)} topic(s) did not end within "
@@ -75,6 +79,15 @@ class WarmUp:
                 for node_id in cold:  # each time: what was tried may have failed
                     self._network_client.warm(node_id)
                 self._events.changed.wait(_SLICE_S)
+
+    def _raise_refusal(self, cold: list[int]) -> None:
+        for node_id in cold:
+            refusal = self._network_client.refusal(node_id)
+            if refusal is not None:
+                raise refusal
+        error = None if cold else self._metadata.standing_error
+        if error is not None:
+            raise error
 
     def _why_cold(self, cold: list[int], leader_count: int) -> str:
         if not cold:

@@ -20,11 +20,16 @@ ADD_PARTITIONS_TO_TXN: Final = 24
 ADD_OFFSETS_TO_TXN: Final = 25
 END_TXN: Final = 26
 TXN_OFFSET_COMMIT: Final = 28
+DESCRIBE_ACLS: Final = 29
+CREATE_ACLS: Final = 30
+DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
 SASL_AUTHENTICATE: Final = 36
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 DESCRIBE_CLIENT_QUOTAS: Final = 48
 ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
+ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 DESCRIBE_CLUSTER: Final = 60
 GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
 PUSH_TELEMETRY: Final = 72
@@ -45,11 +50,16 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         ADD_OFFSETS_TO_TXN: "AddOffsetsToTxn",
         END_TXN: "EndTxn",
         TXN_OFFSET_COMMIT: "TxnOffsetCommit",
+        DESCRIBE_ACLS: "DescribeAcls",
+        CREATE_ACLS: "CreateAcls",
+        DELETE_ACLS: "DeleteAcls",
         DESCRIBE_CONFIGS: "DescribeConfigs",
         SASL_AUTHENTICATE: "SaslAuthenticate",
         INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
         DESCRIBE_CLIENT_QUOTAS: "DescribeClientQuotas",
         ALTER_CLIENT_QUOTAS: "AlterClientQuotas",
+        DESCRIBE_USER_SCRAM_CREDENTIALS: "DescribeUserScramCredentials",
+        ALTER_USER_SCRAM_CREDENTIALS: "AlterUserScramCredentials",
         DESCRIBE_CLUSTER: "DescribeCluster",
         GET_TELEMETRY_SUBSCRIPTIONS: "GetTelemetrySubscriptions",
         PUSH_TELEMETRY: "PushTelemetry",

@@ -19,7 +19,11 @@ HIDDEN: Final = "fastprod.secret.options"
 BYTES: Final = ("utf-8", "surrogateescape")
 """Encoding and error handler by which any bytes become text in it."""
 
-_SECRETS: Final = ("header.", "schema.registry.", "kafka.sasl.", "kafka.ssl.")
+_SECRETS: Final = (
+    *("header.", "schema.registry.", "kafka.sasl.", "kafka.ssl.", "kafka.https.ca."),
+    *("kafka.proxy.url", "kafka.socks5.proxy", "kafka.oauth.cb", "kafka.basic.auth."),
+    "kafka.schema.registry.",
+)
 _NO_SECRET: Final = "header.column."
 
 Pairs = tuple[tuple[str, str], ...]
@@ -93,6 +97,8 @@ def hiding(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _may_be_secret(name: str) -> bool:
+    if name.startswith("kafka."):  # whose settings have dots or underscores
+        return name.replace("_", ".").startswith(_SECRETS)
     return name.startswith(_SECRETS) and not name.startswith(_NO_SECRET)
 
 

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import random
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -24,20 +23,11 @@ from fastprod.broker.server.kafka_apis import KafkaApis
 from fastprod.protocol.api_keys import API_VERSIONS
 from support.broker.hostile_stage import ask, framed, head
 from support.broker.sockets import until
+from support.oracle.damage import damaged
 from support.processes.scale import scaled, time_limit
 
 TIMEOUT_S = 20.0
 HELLO = framed(head(API_VERSIONS, 0))
-EXTREMES = [
-    struct.pack(code, value)
-    for code, values in (
-        (">b", (-1, 127, -128)),
-        (">h", (-1, 0, 32767, -32768)),
-        (">i", (-2, -1, 0, 1, 2**31 - 1, -(2**31), 1_000_000)),
-        (">q", (-2, -1, 0, 2**63 - 1, -(2**63))),
-    )
-    for value in values
-] + [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\x01", b"\x80" * 12]
 
 
 def with_confluent(servers: str) -> None:
@@ -100,34 +90,6 @@ def recorded(talk: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> li
     return frames
 
 
-def damaged(frame: bytes, frames: list[bytes], chance: random.Random) -> bytes:
-    """The frame with one to four faults; its header is mostly spared."""
-    data = bytearray(frame)
-    for _ in range(chance.randint(1, 4)):
-        first = 0 if chance.random() < 0.1 else min(14, len(data))
-        at = chance.randint(first, max(first, len(data)))
-        kind = chance.randrange(7)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            del data[at:]
-        elif kind == 2:
-            data[at:at] = chance.randbytes(chance.randint(1, 20))
-        elif kind == 3:
-            extreme = chance.choice(EXTREMES)
-            data[at : at + len(extreme)] = extreme
-        elif kind == 4:
-            other = chance.choice(frames)
-            start = chance.randrange(len(other))
-            data[at:] = other[start:]
-        elif kind == 5:
-            del data[at : at + chance.randint(1, 8)]
-        else:
-            size = chance.randint(1, 60)
-            data[at:at] = data[at : at + size] * chance.randint(1, 50)
-    return bytes(data)
-
-
 class _Errors(logging.Handler):
     """What the broker says that is no warning about a client."""
 
@@ -169,7 +131,7 @@ def _send_damaged(
     address = ("127.0.0.1", broker.nodes[0].port)
     with socket.create_connection(address, TIMEOUT_S) as good:
         for number in range(scaled(100_000)):
-            bad = damaged(chance.choice(frames), frames, chance)
+            bad = damaged(chance.choice(frames), frames, chance, header_bytes=14)
             with (
                 contextlib.suppress(ConnectionError),
                 socket.create_connection(address, TIMEOUT_S) as client,

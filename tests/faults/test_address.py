@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fastprod.errors import (
+    AuthenticationError,
     ConfigError,
     DeliveryTimeoutError,
     KafkaError,
@@ -111,7 +112,6 @@ def test_bootstrap_servers_that_do_not_resolve_are_named_each_with_its_reason() 
     [
         (nobody, ["could not be established", "Connection refused", "errno 111"]),
         (http_server, ["1,213,486,160 bytes", "'HTTP'", "speaks another protocol"]),
-        (tls_listener, ["a TLS alert", "speaks TLS"]),
     ],
 )
 def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
@@ -127,6 +127,18 @@ def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
                 assert word in str(error), error
             with pytest.raises(MetadataTimeoutError, match=address):
                 producer.partitions_for("t")
+        with quick_producer(f"{address},{peer.bootstrap_servers}") as producer:
+            assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
+
+
+def test_a_listener_with_tls_is_told_at_once_and_others_are_asked(peer: Peer) -> None:
+    """P-G.7.8: its alert is no frame."""
+    with tls_listener() as address:
+        with quick_producer(address) as producer:
+            error = producer.send("t", b"x").exception(WAIT_S)
+            assert isinstance(error, AuthenticationError)
+            for word in [address, "speaks TLS, and was spoken to in plain text"]:
+                assert word in str(error), error
         with quick_producer(f"{address},{peer.bootstrap_servers}") as producer:
             assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
 

@@ -50,8 +50,7 @@ def test_a_frame_for_a_node_without_a_connection_is_answered_as_lost() -> None:
     sender.engine.send_frame(3, 77, bytes(20))
     sender.door.obey()
     (event,) = sender.events(EventKind.ON_RESPONSE)
-    _, slot, token, *_, data = event
-    assert (slot, token, data) == (3, 77, None)
+    assert (event.slot, event.token, event.data) == (3, 77, None)
 
 
 def test_metadata_passes_requests_that_wait_for_their_answers(peer: Peer) -> None:

@@ -84,10 +84,10 @@ def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None
 
 def test_callbacks_of_expired_records_may_send_again(peer: Peer) -> None:
     """P-L.86 testAppendInExpiryCallback: each into a new batch, and all arrive."""
-    gate = peer.on(INIT_PRODUCER_ID).delay(4.0)
+    gate = peer.on(INIT_PRODUCER_ID).times(3).delay(4.0)
     again: list[RecordFuture] = []
     with new_producer(
-        peer, batch_size=16_384, delivery_timeout_ms=2_000, request_timeout_ms=2_000
+        peer, batch_size=16_384, delivery_timeout_ms=2_000, request_timeout_ms=1_000
     ) as producer:
 
         def send_again(metadata: object, error: object) -> None:
@@ -98,7 +98,7 @@ def test_callbacks_of_expired_records_may_send_again(peer: Peer) -> None:
             producer.send("t", b"%d" % number, partition=0, on_delivery=send_again)
         peer.wait_for_log("t", 0, 10, BOUND_S)
         producer.flush(BOUND_S)
-        assert gate.hits == 1
+        assert gate.hits == 3
         assert len(again) >= 10
         assert [future.succeeded() for future in again[-10:]] == [True] * 10
     assert peer.values("t", 0) == [b"again"] * 10

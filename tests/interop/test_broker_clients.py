@@ -28,7 +28,7 @@ from kafka.admin import NewTopic as KafkaNewTopic
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
-from support.records.readers import READERS, ReadRecord
+from support.records.readers import READERS, ReadRecord, stream_with_aiokafka
 
 TIMEOUT_S = 30.0
 PARTITIONS = 3
@@ -160,44 +160,10 @@ PRODUCERS: dict[str, Produce] = {
 }
 
 
-def read_with_aiokafka(servers: str, topic: str, ends: Mapping[int, int]) -> list[ReadRecord]:
-    async def run() -> list[ReadRecord]:
-        # Not seek_to_beginning: an answer to its own first question, for the latest offset, would
-        # be taken for the earliest one when it comes after the seek.
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        try:
-            consumer.assign([AioPartition(topic, index) for index in ends])
-            found: list[ReadRecord] = []
-            while len(found) < sum(ends.values()):
-                for polled in (await consumer.getmany(timeout_ms=1000)).values():
-                    found += [
-                        ReadRecord(
-                            each.partition,
-                            each.offset,
-                            each.timestamp,
-                            each.key,
-                            each.value,
-                            tuple(each.headers),
-                        )
-                        for each in polled
-                    ]
-            return found
-        finally:
-            await consumer.stop()
-
-    async def bounded() -> list[ReadRecord]:
-        return await asyncio.wait_for(run(), TIMEOUT_S)
-
-    return asyncio.run(bounded())
-
-
 CONSUMERS: dict[str, Callable[[str, str, Mapping[int, int]], list[ReadRecord]]] = {
     "confluent-kafka": lambda *args: list(READERS["confluent-kafka"](*args)),
     "kafka-python": lambda *args: list(READERS["kafka-python"](*args)),
-    "aiokafka": read_with_aiokafka,
+    "aiokafka": lambda *args: list(stream_with_aiokafka(*args)),
 }
 
 

@@ -20,15 +20,13 @@ from support.broker.own_broker import OwnBroker
 from support.engine.senders import send_workload
 from support.processes.scale import scaled, time_limit
 from support.records.ledger import Ledger
-from support.records.readers import READERS, end_offsets
+from support.records.proof import DUMP_TIMEOUT_S, prove
 from support.records.workload import Workload
 
 RECORDS = 1_000_000
 RECORDS_PER_CODEC = 200_000
 PARTITIONS = 6
 TOPIC = "million"
-READ_TIMEOUT_S = 900.0
-DUMP_TIMEOUT_S = 600.0
 RATE_PER_S = 20_000
 FULL_S = 100
 LEAST_S = 8
@@ -37,21 +35,20 @@ LARGEST_BYTES = 300
 DOWN_S = 0.5
 
 
-def prove(broker: OwnBroker, ledger: Ledger, codec: str) -> None:
-    """Read the topic with every reader and Kafka's tool; raise the first difference."""
-    ends = end_offsets(broker.bootstrap_servers, TOPIC)
-    assert sum(ends.values()) == ledger.workload.count
-    for stream in READERS.values():
-        found = stream(broker.bootstrap_servers, TOPIC, ends, timeout_s=READ_TIMEOUT_S)
-        ledger.check(found, PARTITIONS)
+def prove_in_broker(broker: OwnBroker, ledger: Ledger, codec: str) -> None:
+    """With every reader and Kafka's tool."""
     segments = [
         sorted((broker.data_dir / f"{TOPIC}-{partition}").glob("*.log"))
         for partition in range(PARTITIONS)
     ]
-    dumps = log_dump.dump_partitions(segments, DUMP_TIMEOUT_S)
-    for partition, batches in enumerate(dumps):
-        assert sum(batch.number("count") for batch in batches) == ends[partition]
-        assert {batch.fields["compresscodec"] for batch in batches} <= {codec}
+    prove(
+        broker.bootstrap_servers,
+        TOPIC,
+        ledger,
+        PARTITIONS,
+        dump=lambda: log_dump.dump_partitions(segments, DUMP_TIMEOUT_S),
+        codec=codec,
+    )
 
 
 @time_limit(2400)
@@ -70,7 +67,7 @@ def test_a_million_records_are_in_our_broker_exactly_as_sent(
         settings = {"bootstrap_servers": broker.bootstrap_servers, "compression_type": codec}
         with KafkaProducer(settings) as producer:
             send_workload(producer, TOPIC, ledger)
-        prove(broker, ledger, codec)
+        prove_in_broker(broker, ledger, codec)
 
 
 class Killer:
@@ -119,4 +116,4 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
         assert killer.errors == []
         assert killer.kills == kills
         assert counters["records_retried"] > 0
-        prove(broker, ledger, "none")
+        prove_in_broker(broker, ledger, "none")

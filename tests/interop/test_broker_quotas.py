@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -31,7 +32,7 @@ def broker() -> Iterator[Broker]:
 
 @contextlib.contextmanager
 def connections(broker: Broker, count: int, node: int = 0) -> Iterator[list[socket.socket]]:
-    """Connections from an address that no client uses."""
+    """Connections from an address that no client uses; in the end they are counted no more."""
     with contextlib.ExitStack() as all_of_them:
         address = (broker.nodes[node].host, broker.nodes[node].port)
         yield [
@@ -40,6 +41,11 @@ def connections(broker: Broker, count: int, node: int = 0) -> Iterator[list[sock
             )
             for _ in range(count)
         ]
+    server = broker.nodes[node]._server.server
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while server is not None and OTHER in server.quotas._counts:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
 
 
 def is_open(client: socket.socket, within_s: float = 0.2) -> bool:

@@ -28,6 +28,7 @@ from support.records.readers import (
     read_with_confluent,
     read_with_kafka_python,
 )
+from support.security.secured_kafka import Secured
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -110,6 +111,24 @@ def test_produced_lines_come_back_byte_for_byte(
     assert [record.key for record in found] == [b"key %d" % number for number in range(500)]
     assert {record.headers for record in found} == {(("from", b"cli"), ("empty", b""))}
     assert {batch.fields["compresscodec"] for batch in kafka.dump_log(name, 0)} == {codec}
+
+
+def test_a_protected_cluster_takes_lines_and_is_described(
+    secured: Secured, topic: TopicFactory, tmp_path: Path
+) -> None:
+    name = topic(secured.kafka)
+    path = tmp_path / "client.properties"
+    path.write_text("\n".join(f"{key}={value}" for key, value in secured.client("SCRAM").items()))
+    result = run("produce", name, "--command-config", str(path), input=b"one\ntwo\n")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [record.value for record in everything(secured.kafka, name)] == [b"one", b"two"]
+    result = run("doctor", "--command-config", str(path))
+    assert (result.exit_code, result.stderr) == (0, "")
+    wrong = ("--command-config", str(path), "-X", "sasl.password=wr0ng")
+    result = run("produce", name, *wrong, input=b"three\n")
+    assert result.exit_code == 3
+    assert "refused user 'ada' by SCRAM-SHA-512" in result.stderr
+    assert "wr0ng" not in result.output
 
 
 def test_lines_are_delivered_as_they_come_and_ctrl_c_is_exit_code_130(

@@ -13,11 +13,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import TopicFactory
 from fastprod import KafkaProducer
 from mock_cluster import MockCluster
+from support.broker.own_broker import OwnBroker
+from support.security.authority import CertificateAuthority
+from support.security.secured_kafka import PASSWORD, USER, Secured
 
 COUNT = 100_000
 VALUE = bytes(100)
@@ -69,23 +74,21 @@ def spinner() -> Iterator[None]:
         thread.join()
 
 
-def test_a_bulk_is_acknowledged_while_the_main_thread_holds_the_gil_in_c(
-    mock_cluster: MockCluster,
-) -> None:
+def prove_acknowledged_in_silence(topic: str, settings: dict[str, Any]) -> None:
     """Every acknowledgement is stamped by the I/O thread; the last stamp lies in the silence."""
     c_library = ctypes.PyDLL(None)  # unlike CDLL it holds the GIL during a call
     witness = Witness()
     with KafkaProducer(
-        bootstrap_servers=mock_cluster.bootstrap_servers,
+        settings,
         linger_ms=2_000,
         batch_size=8_000_000,
         max_request_size=16_000_000,
         buffer_memory=64_000_000,
     ) as producer:
-        producer.warmup("t")
+        producer.warmup(topic)
         witness.start()
         try:
-            bulk = producer.send_many("t", [VALUE] * COUNT)
+            bulk = producer.send_many(topic, [VALUE] * COUNT)
             before = producer._engine.counters()
             c_library.sleep(HELD_S)
             after = producer._engine.counters()
@@ -104,6 +107,35 @@ def test_a_bulk_is_acknowledged_while_the_main_thread_holds_the_gil_in_c(
         assert began_ns < after["last_ack_ns"] < ended_ns
         assert bulk.done()
         assert bulk.result(0).record_count == COUNT
+
+
+def test_a_bulk_is_acknowledged_while_the_main_thread_holds_the_gil_in_c(
+    mock_cluster: MockCluster,
+) -> None:
+    prove_acknowledged_in_silence("t", {"bootstrap_servers": mock_cluster.bootstrap_servers})
+
+
+def test_the_same_over_sasl_ssl(authority: CertificateAuthority, tmp_path: Path) -> None:
+    """TLS is the I/O thread's, too: our broker is another process."""
+    options = (
+        *("--topic", "t", "--sasl-user", f"{USER}:{PASSWORD}"),
+        *("--tls-certificate", str(authority.issue("silent broker").both)),
+    )
+    with OwnBroker(tmp_path, 1, options, {"SECURE": "SASL_SSL"}) as broker:
+        settings = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": str(authority.certificate),
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_username": USER,
+            "sasl_password": PASSWORD,
+        }
+        prove_acknowledged_in_silence("t", settings)
+
+
+def test_the_same_over_sasl_ssl_to_apache_kafka(secured: Secured, topic: TopicFactory) -> None:
+    name = topic(secured.kafka, config={"max.message.bytes": "16000000"})
+    prove_acknowledged_in_silence(name, dict(secured.client("SCRAM")))
 
 
 def test_records_are_done_beside_a_spinning_thread_without_a_call_of_ours(

@@ -47,20 +47,68 @@ KAFKA_DEFAULTS: dict[str, Any] = {
     "retries": 2147483647,
     "retry.backoff.max.ms": 1000,
     "retry.backoff.ms": 100,
+    "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
+    "sasl.kerberos.min.time.before.relogin": 60000,
+    "sasl.kerberos.ticket.renew.jitter": 0.05,
+    "sasl.kerberos.ticket.renew.window.factor": 0.8,
+    "sasl.login.connect.timeout.ms": None,
+    "sasl.login.read.timeout.ms": None,
+    "sasl.login.refresh.buffer.seconds": 300,
+    "sasl.login.refresh.min.period.seconds": 60,
+    "sasl.login.refresh.window.factor": 0.8,
+    "sasl.login.refresh.window.jitter": 0.05,
+    "sasl.login.retry.backoff.max.ms": 10000,
+    "sasl.login.retry.backoff.ms": 100,
+    "sasl.mechanism": "GSSAPI",
+    "sasl.oauthbearer.assertion.file": None,
+    "sasl.oauthbearer.client.credentials.client.id": "",
+    "sasl.oauthbearer.header.urlencode": False,
+    "sasl.oauthbearer.scope": "",
+    "sasl.oauthbearer.token.endpoint.url": "",
     "security.protocol": "PLAINTEXT",
     "send.buffer.bytes": 131072,
     "socket.connection.setup.timeout.max.ms": 30000,
     "socket.connection.setup.timeout.ms": 10000,
+    "ssl.cipher.suites": (),
+    "ssl.enabled.protocols": ("TLSv1.2", "TLSv1.3"),
+    "ssl.endpoint.identification.algorithm": "https",
+    "ssl.keystore.location": None,
+    "ssl.protocol": "TLSv1.3",
+    "ssl.truststore.location": None,
 }
 OUR_DEFAULTS: dict[str, Any] = {
     "batch.size": 262144,
     "enable.metrics.push": False,
     "linger.ms": "adaptive",
     "metric.reporters": (),
+    "sasl.kerberos.service.name": "kafka",
+    "ssl.keystore.type": "",
+    "ssl.truststore.type": "",
 }
 OURS_ALONE = {
+    "enable.sasl.oauthbearer.unsecure.jwt": False,
+    "enable.ssl.certificate.verification": True,
+    "https.ca.location": None,
     "key.serializer.encoding": None,
     "max.receive.bytes": 104857600,
+    "sasl.authorization.id": "",
+    "sasl.aws.external.id": "",
+    "sasl.aws.profile": "",
+    "sasl.aws.region": "",
+    "sasl.aws.role.arn": "",
+    "sasl.aws.role.session.name": "",
+    "sasl.aws.sts.region": "",
+    "sasl.extensions": (),
+    "sasl.kerberos.domain.name": "",
+    "sasl.kerberos.keytab": None,
+    "sasl.kerberos.principal": "",
+    "sasl.oauth.token.provider": None,
+    "sasl.oauthbearer.grant.type": "client_credentials",
+    "sasl.username": "",
+    "ssl.certificate.location": None,
+    "ssl.context": None,
+    "ssl.crl.location": None,
+    "ssl.key.location": None,
     "serializer.encoding": None,
     "value.serializer.encoding": None,
 }
@@ -148,14 +196,13 @@ def test_bootstrap_servers_are_required() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "ssl.truststore.password",
-        "ssl_key_password",
-        "sasl.jaas.config",
-        "sasl_mechanism",
         "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.jaas.config",
+        "ssl.truststore.password",
+        "sasl.password",
+        "ssl.engine.id",
         "transactional_id",
         "transaction.two.phase.commit.enable",
-        "security.providers",
         "client.rack",
         "sasl_pasword_misspelt",
         "pasword_misspelt",
@@ -174,15 +221,22 @@ def test_settings_of_missing_features_are_refused_by_name_and_never_show_their_v
 
 
 def test_a_missing_feature_that_is_left_off_is_no_error() -> None:
-    assert config(transactional_id=None, ssl_key_password=None).explicit == {"bootstrap_servers"}
+    assert config(transactional_id=None).explicit == {"bootstrap_servers"}
+    assert config(ssl_key_password=None).tls is None
     assert config(transaction_two_phase_commit_enable=False).acks == -1
     assert config(enable_metrics_push=False, security_protocol="plaintext").security_protocol == (
         "PLAINTEXT"
     )
 
 
-def test_protected_connections_are_refused_rather_than_made_in_the_clear() -> None:
-    assert "TLS and SASL are not in this version" in refused(security_protocol="SASL_SSL")
+def test_protection_without_its_protocol_is_refused_rather_than_sent_in_the_clear() -> None:
+    text = refused(sasl_username="u", sasl_password="hunter2-secret")
+    assert "give security_protocol='SASL_SSL'" in text
+    assert "hunter2" not in text
+    assert "give security_protocol='SSL'" in refused(ssl_truststore_location="ca.pem")
+
+
+def test_telemetry_is_refused() -> None:
     assert "KIP-714" in refused(enable_metrics_push=True)
 
 

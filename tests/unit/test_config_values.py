@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fastprod.config_values import REFUSED, BootstrapAddress, Setting, refusal
+from fastprod.config_values import BootstrapAddress, Setting
 from fastprod.errors import ConfigError
 
 INT8 = Setting("integer", "a small number", 3, low=1, high=9, also=(-1,))
@@ -221,23 +221,6 @@ def test_malformed_bootstrap_addresses_are_refused(value: Any, text: str) -> Non
 def test_an_address_prints_as_it_is_written() -> None:
     assert str(BootstrapAddress("::1", 9092)) == "[::1]:9092"
     assert str(BootstrapAddress("kafka", 9092)) == "kafka:9092"
-
-
-def test_tls_sasl_and_the_listed_names_are_refused_with_a_reason() -> None:
-    """P-B.9."""
-    assert "TLS and SASL are not in this version" in str(refusal("ssl_truststore_location"))
-    assert "TLS and SASL are not in this version" in str(refusal("sasl_jaas_config"))
-    assert all(refusal(name) == reason for name, reason in REFUSED.items())
-    assert refusal("linger_ms") is None
-
-
-@pytest.mark.parametrize("value", ["SSL", "sasl_plaintext", "SASL_SSL"])
-def test_a_security_protocol_that_is_not_there_never_falls_back_to_plaintext(value: str) -> None:
-    setting = Setting("security", "doc", choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
-    assert "nothing is sent in the clear" in str(refused(setting, value))
-    assert setting.parse("k", "plaintext") == "PLAINTEXT"
-    refused(setting, "foo")
-    refused(setting, None)
 
 
 def test_telemetry_can_only_be_off() -> None:

@@ -18,8 +18,10 @@ from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod.broker.broker import Broker
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
-from fastprod.config import SETTINGS, describe
+from fastprod.config import SETTINGS, ProducerConfig, describe
 from fastprod.records import BulkMetadata, FailedRow, OffsetRange
+from fastprod.settings.properties_file import parse_properties
+from fastprod.settings.setting_names import RENAMED
 from fastprod.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +95,7 @@ def test_names_in_the_readme_exist() -> None:
     """Settings, methods, parameters and errors, in backticks, in the form name_with_underscores."""
     known = set(SETTINGS) | FOREIGN | {error.__name__ for error in ERRORS} | set(fastprod.__all__)
     known |= {kind.__name__ for kind in RETURNED} | set(inspect.signature(Broker).parameters)
+    known |= set(RENAMED)
     for kind in (*PUBLIC, *RETURNED, Broker, FaultVerbs):
         for name, found in members(kind):
             known.add(name)
@@ -114,6 +117,16 @@ def test_settings_called_ours_in_the_readme_are_ours() -> None:
     names = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} - {"send"}
     assert len(names) >= 10
     assert names <= set(SETTINGS)
+
+
+def test_the_properties_in_the_readme_make_a_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (text,) = re.findall(r"^```properties\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    config = ProducerConfig(parse_properties(text))
+    assert config.sasl is not None
+    assert config.sasl.password == "hunter2"
 
 
 @pytest.mark.parametrize(

@@ -38,3 +38,25 @@ def test_a_package_that_is_imported_is_seen(package: str) -> None:
 @pytest.mark.parametrize("module", ["fastprod.broker", "fastprod.serializers"])
 def test_nor_do_the_broker_and_the_serializers_load_the_command_lines(module: str) -> None:
     assert loaded(f"import {module}") & {"numpy", "click", "rich", "pyarrow"} == set()
+
+
+# Only what a setting needs to be known; what connections by TLS, SASL or proxies need comes later.
+_OF_SECURITY = {
+    "fastprod.security",
+    "fastprod.security.secret",
+    "fastprod.security.security_settings",
+}
+_ROOMS_FOR_SOME = (
+    *("fastprod.security", "fastprod.settings", "fastprod.client.sasl", "fastprod.client.proxy"),
+    *("fastprod.client.tls_contexts", "fastprod.client.tls_reasons"),
+    *("fastprod._core.tls", "fastprod._core.io.proxy_transport"),
+    *("fastprod.client.protocol_probe", "base64", "hashlib", "hmac", "urllib", "pathlib", "shlex"),
+)
+
+
+def test_import_fastprod_loads_nothing_that_a_plaintext_producer_does_not_need() -> None:
+    names: list[str] = run_python(_LOADED.format(imports="import fastprod")).told["modules"]
+    found = {
+        name for name in names for room in _ROOMS_FOR_SOME if f"{name}.".startswith(f"{room}.")
+    }
+    assert found == _OF_SECURITY

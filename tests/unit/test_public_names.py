@@ -21,7 +21,7 @@ from fastprod.records import BulkArrays, BulkMetadata, FailedRow, OffsetRange
 NAMED_TUPLE = {"count", "index"}
 PLUGIN = {"configure", "close"}
 PARTITIONER = {*PLUGIN, "partition"}
-CONFIG = {"explicit", "values"}
+CONFIG = {"explicit", "proxy", "sasl", "tls", "values"}
 
 OF_CLASSES = {
     fastprod.KafkaProducer: {
@@ -35,6 +35,7 @@ OF_CLASSES = {
         "send",
         "send_many",
         "try_send",
+        "set_sasl_credentials",
         "warmup",
     },
     fastprod.RecordFuture: {
@@ -98,30 +99,43 @@ OF_CLASSES = {
     fastprod.ProducerInterceptor: {*PLUGIN, "on_acknowledgement", "on_send"},
     fastprod.MetricsReporter: {*PLUGIN, "report"},
     Broker: {
+        "acls",
+        "add_user",
+        "allow",
         "bootstrap_servers",
+        "bootstrap_servers_of",
+        "certificate_pem",
+        "client_settings",
         "cluster_id",
         "controller_id",
         "create_topic",
         "delete_topic",
+        "deny",
         "end_offset",
         "faults",
         "leader",
+        "listeners",
         "move_leader",
         "nodes",
         "records",
+        "remove_acls",
+        "remove_user",
+        "replace_certificate",
         "requests",
         "run_retention_now",
         "start",
         "stop",
         "topic_names",
+        "users",
     },
-    BrokerNode: {"address", "down", "host", "id", "is_up", "port", "up"},
+    BrokerNode: {"address", "down", "endpoints", "host", "id", "is_up", "port", "up"},
     FaultVerbs: {
         "close",
         "delay",
         "dribble",
         "drop",
         "fail",
+        "garble",
         "intercept",
         "lose_reply",
         "reset",

@@ -1,16 +1,16 @@
 """Carries out the control thread's commands on the I/O thread."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, strdup
+from libc.string cimport memcmp, memcpy, strdup
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport fp_store_i32
 from fastprod._core.bytes.wire cimport fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED, Event,
-    ON_RESPONSE, event_free, event_new, event_push, event_take,
+    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID,
+    METADATA_REFRESHED, Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.expiry cimport abort_all
 from fastprod._core.engine.in_flight cimport (
@@ -28,6 +28,7 @@ from fastprod._core.io.channel cimport CLOSE_LOCAL, channel_is_sending
 
 cdef enum:
     CORRELATION_AT = 8      # size 4, api key 2, version 2
+    CORRELATION_BYTES = 4
 
 
 cdef void _send_control(IoThread* io, Event* event) noexcept nogil:
@@ -54,9 +55,10 @@ cdef void _send_control(IoThread* io, Event* event) noexcept nogil:
     request.scratch_capacity = <size_t>event.data_bytes
     event.data = NULL
     request.iov[0].iov_base = request.scratch
-    request.iov[0].iov_len = <size_t>event.data_bytes
+    request.iov[0].iov_len = <size_t>(event.data_bytes - event.release_bytes)
     request.iov_count = 1
-    request.wire_bytes = event.data_bytes
+    request.wire_bytes = event.data_bytes - event.release_bytes
+    request.release_bytes = event.release_bytes
     request.correlation_id = node.next_correlation
     node.next_correlation = next_correlation_id(node.next_correlation)
     fp_put_u32(request.scratch + CORRELATION_AT, <uint32_t>request.correlation_id)
@@ -78,6 +80,10 @@ cdef void _answer(IoThread* io, Node* node, Request* request, const uint8_t* dat
 cdef FpStatus _control_answered(
     IoThread* io, Node* node, Request* request, const uint8_t* data, size_t size
 ) noexcept nogil:
+    cdef uint32_t count = request.release_bytes
+    if (count > 0 and size >= CORRELATION_BYTES + count
+            and memcmp(data + CORRELATION_BYTES, request.scratch + request.wire_bytes, count) == 0):
+        node.is_held = False    # the control thread would need some hundred microseconds for it
     _answer(io, node, request, data, <int64_t>size)
     return FP_OK
 
@@ -109,6 +115,15 @@ cdef void _postpone(IoThread* io, Event* event) noexcept nogil:
     """The connection is full: try again after its next answer."""
     event.next = io.postponed
     io.postponed = event
+
+
+cdef bint _has_postponed(IoThread* io, int32_t slot) noexcept nogil:
+    cdef Event* event = io.postponed
+    while event != NULL:
+        if event.slot == slot:
+            return True
+        event = event.next
+    return False
 
 
 cdef void _send_postponed(IoThread* io) noexcept nogil:
@@ -182,7 +197,10 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     """One command of the control thread. Takes the event."""
     cdef Node* node
     if event.kind == DO_SEND:
-        _send_control(io, event)
+        if _has_postponed(io, event.slot):
+            _postpone(io, event)    # frames to one node leave in the order of their commands
+        else:
+            _send_control(io, event)
         return
     if event.kind == DO_CONNECT:
         node_connect(io, event)
@@ -216,6 +234,8 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
             elif event.kind == DO_THROTTLE:
                 node.throttled_until_ns = max(
                     node.throttled_until_ns, io.now_ns + event.throttle_ns)
+            elif event.kind == DO_HOLD:
+                node.is_held = event.is_held
             elif event.kind == DO_CLOSE:
                 node_drop(io, node, CLOSE_LOCAL, 0, 0, event.timed_out)
     event_free(event)

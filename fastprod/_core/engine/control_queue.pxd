@@ -3,11 +3,15 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
 from fastprod._core.engine.accumulator cimport Topic
+from fastprod._core.io.layer cimport ChannelLayer
 
 cdef enum CommandKind:
     # From the control thread to the I/O thread, and the fields of Event that tell more.
-    DO_CONNECT = 1          # slot, node_id, address_bytes, data: sockaddr, host:port NUL
-    DO_SEND = 2             # slot, token, data: a whole frame (the correlation id is filled in)
+    # slot, node_id, tls, proxy, address_bytes, data: sockaddr, host:port NUL, the host for TLS NUL
+    DO_CONNECT = 1
+    # slot, token, data: a whole frame (the correlation id is filled in), then release_bytes of an
+    # answer: one that begins so ends a hold of the node
+    DO_SEND = 2
     DO_READY = 3            # slot, produce_version (-1: none usable)
     DO_CLOSE = 4            # slot, timed_out
     DO_LEADERS = 5          # data: LeaderUpdate array
@@ -19,11 +23,13 @@ cdef enum CommandKind:
     DO_DISCONNECT_REASON = 11   # slot or -1, data: why the node cannot be used; empty: it can
     DO_ABORT = 12           # code: everything queued fails; later sends are welcome
     DO_PRODUCER_ID_ERROR = 13   # data: why there is no producer id
+    DO_HOLD = 14            # slot, is_held
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
     ON_CONNECTED = 101      # slot
-    ON_DISCONNECTED = 102   # slot, reason, err, bad_size, timed_out
+    # slot, reason, err, bad_size, timed_out, tls_verify, tls_reason, data: of TLS or a proxy, or NULL
+    ON_DISCONNECTED = 102
     ON_RESPONSE = 103       # slot, token, data: the payload; NULL: the connection was lost
     ON_CONNECT_WANTED = 104     # slot: there is something to send
     ON_METADATA_WANTED = 105    # topic or NULL, code that asks for it or 0
@@ -61,6 +67,12 @@ cdef struct Event:
     int16_t produce_version
     int16_t producer_epoch
     bint timed_out
+    int32_t tls_verify          # see Channel
+    int32_t tls_reason
+    ChannelLayer* tls           # held; NULL: plain TCP
+    ChannelLayer* proxy         # held; NULL: none
+    bint is_held                # no Produce request leaves to the node
+    uint32_t release_bytes
     int64_t token               # the control thread's name for a request
     int64_t producer_id
     int64_t throttle_ns

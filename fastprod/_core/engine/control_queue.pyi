@@ -50,6 +50,8 @@ class ControlEvent(NamedTuple):
         expected: the correlation id that was due.
         got: the one that came.
         data: an answer without its size, a host name or a text; None: there is none.
+        tls_verify: OpenSSL's X509_V_ERR_ of a certificate that was refused, or 0.
+        tls_reason: OpenSSL's SSL_R_ of a failure of TLS, 1000 + its number for an alert, or 0.
     """
 
     kind: int
@@ -70,3 +72,5 @@ class ControlEvent(NamedTuple):
     expected: int = 0
     got: int = 0
     data: bytes | None = None
+    tls_verify: int = 0
+    tls_reason: int = 0

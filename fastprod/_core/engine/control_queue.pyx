@@ -9,12 +9,13 @@ from fastprod._core.bytes.sync cimport (
     fp_cond_destroy, fp_cond_init, fp_cond_signal, fp_cond_wait_until, fp_load_i32_acq,
     fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_store_i32_rel,
 )
+from fastprod._core.io.layer cimport layer_release
 
 ControlEvent = namedtuple(
     "ControlEvent",
     "kind slot token node_id topic partition leader_epoch port code item_count reason err bad_size "
-    "timed_out fault expected got data",
-    defaults=(-1, 0, -1, None, 0, -1, -1, 0, 0, 0, 0, 0, False, 0, 0, 0, None))
+    "timed_out fault expected got data tls_verify tls_reason",
+    defaults=(-1, 0, -1, None, 0, -1, -1, 0, 0, 0, 0, 0, False, 0, 0, 0, None, 0, 0))
 
 
 cdef void event_queue_init(EventQueue* queue) noexcept nogil:
@@ -55,6 +56,8 @@ cdef Event* event_new(
 
 cdef void event_free(Event* event) noexcept nogil:
     if event != NULL:
+        layer_release(event.tls)
+        layer_release(event.proxy)
         free(event.data)
         free(event)
 

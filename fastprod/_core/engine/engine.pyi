@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.engine.histogram import LatencyHistogram
+from fastprod._core.io.proxy_transport import ProxyPlan
+from fastprod._core.tls.tls_context import TlsContext
 
 CODECS: dict[str, int]
 """Codec number by the word of compression_type."""
@@ -147,7 +149,16 @@ class Engine:
 
     # Commands to the I/O thread: queued, never block. Each wakes it.
 
-    def connect(self, slot: int, node_id: int, address: bytes, name: str = "") -> None:
+    def connect(
+        self,
+        slot: int,
+        node_id: int,
+        address: bytes,
+        name: str = "",
+        tls: TlsContext | None = None,
+        server_name: str = "",
+        proxy: ProxyPlan | None = None,
+    ) -> None:
         """Open a connection to `address`, a sockaddr, for the node in `slot`.
 
         Args:
@@ -155,14 +166,22 @@ class Engine:
             node_id: its id.
             address: a sockaddr.
             name: host:port, for errors.
+            tls: a client's context, by which to connect; None: in plain TCP. The connection keeps
+                what it needs of it.
+            server_name: the host name or IP address whose certificate the broker must have, for
+                `tls`; a name is told to the broker (SNI).
+            proxy: what to say to a proxy at `address` to reach the broker; None: `address` is the
+                broker's. The connection keeps it.
         """
-    def send_frame(self, slot: int, token: int, frame: bytes) -> None:
+    def send_frame(self, slot: int, token: int, frame: bytes, releases: bytes = b"") -> None:
         """Send a whole request; a RESPONSE event with `token` follows in any case.
 
         Args:
             slot: the node's.
             token: the caller's name for the request.
             frame: size prefix included; the correlation id is filled in.
+            releases: an answer that begins so, behind its correlation id, ends a `hold` of the node
+                at once, before who sent the frame can; empty: none does.
         """
     def connection_ready(self, slot: int, produce_version: int) -> None:
         """Let Produce requests of this version go to a node."""
@@ -170,6 +189,8 @@ class Engine:
         """Close a node's connection; what is under way on it is lost."""
     def throttle(self, slot: int, throttle_ms: int) -> None:
         """Send no Produce request to a node for so long."""
+    def hold(self, slot: int, is_held: bool) -> None:
+        """Let no Produce request leave to a node, or let them leave again; a new connection may."""
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
         """Hand over the producer id that the I/O thread asked for."""
     def set_producer_id_error(self, text: str) -> None:

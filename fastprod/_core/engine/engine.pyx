@@ -26,9 +26,9 @@ from fastprod._core.engine.accumulator cimport (
 )
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED, Event,
-    event_free, event_new, event_push, event_take,
+    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID,
+    METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
@@ -39,6 +39,7 @@ from fastprod._core.engine.sender_state cimport (
     DRAIN_AND_STOP, IoThread, Maxima, NODE_READY, Node, STOP_NOW,
 )
 from fastprod._core.engine.sticky_partitioner cimport sticky_set_partitions
+from fastprod._core.io.layer cimport Layer
 
 cdef enum:
     SLICE_NS = 50000000
@@ -193,17 +194,30 @@ cdef class Engine:
         event_push(&self.io.commands, command)
         accumulator_kick(&self.accumulator)
 
-    def connect(self, int slot, int node_id, bytes address, str name=""):
-        """Open a connection to `address`, a sockaddr; `name` is for errors."""
-        cdef Event* command = self._command(DO_CONNECT, slot, address + name.encode() + b"\0")
+    def connect(
+        self, int slot, int node_id, bytes address, str name="", Layer tls=None,
+        str server_name="", Layer proxy=None,
+    ):
+        """Open a connection to `address`, a sockaddr. See engine.pyi."""
+        cdef Event* command = self._command(
+            DO_CONNECT, slot, b"%b%b\0%b\0" % (address, name.encode(), server_name.encode()))
+        try:
+            if tls is not None:
+                command.tls = tls.hold()
+            if proxy is not None:
+                command.proxy = proxy.hold()
+        except TypeError:
+            event_free(command)
+            raise
         command.node_id = node_id
         command.address_bytes = len(address)
         self._push(command)
 
-    def send_frame(self, int slot, int64_t token, bytes frame):
-        """Send a whole request; ON_RESPONSE follows in any case."""
-        cdef Event* command = self._command(DO_SEND, slot, frame)
+    def send_frame(self, int slot, int64_t token, bytes frame, bytes releases=b""):
+        """Send a whole request; ON_RESPONSE follows in any case. See engine.pyi."""
+        cdef Event* command = self._command(DO_SEND, slot, frame + releases)
         command.token = token
+        command.release_bytes = len(releases)
         self._push(command)
 
     def connection_ready(self, int slot, int16_t produce_version):
@@ -222,6 +236,12 @@ cdef class Engine:
         """Send no Produce request to a node for so long."""
         cdef Event* command = self._command(DO_THROTTLE, slot, None)
         command.throttle_ns = fp_ms_to_ns(throttle_ms)
+        self._push(command)
+
+    def hold(self, int slot, bint is_held):
+        """Let no Produce request leave to a node, or let them leave again. See engine.pyi."""
+        cdef Event* command = self._command(DO_HOLD, slot, None)
+        command.is_held = is_held
         self._push(command)
 
     def set_producer_id(self, int64_t producer_id, int16_t epoch):
@@ -365,6 +385,7 @@ cdef class Engine:
                 event.reason, event.err, event.bad_size, bool(event.timed_out),
                 event.fault, event.expected, event.got,
                 (<bytes>(<char*>event.data)[:event.data_bytes]) if event.data != NULL else None,
+                event.tls_verify, event.tls_reason,
             )
         finally:
             event_free(event)

@@ -1,5 +1,5 @@
 """InFlightRequests: per connection, oldest first (contract P-G.2)."""
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from fastprod._core.engine.accumulator cimport Topic
 from fastprod._core.io.channel cimport fp_iovec
@@ -34,6 +34,7 @@ cdef struct Request:
     uint8_t* scratch            # owned; everything that is not in slabs
     size_t scratch_capacity
     size_t scratch_used
+    uint32_t release_bytes      # of scratch, behind the frame: see DO_SEND
     fp_iovec* iov               # owned; consumed by the channel
     int32_t iov_capacity
     int32_t iov_count

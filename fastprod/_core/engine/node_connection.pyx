@@ -1,8 +1,9 @@
 """Opens connections, sends requests on them, and ends what was under way when they close."""
+from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport strdup
+from libc.string cimport strdup, strlen
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.kafka_errors cimport NETWORK_EXCEPTION, REQUEST_TIMED_OUT
@@ -19,7 +20,10 @@ from fastprod._core.engine.in_flight cimport (
 from fastprod._core.engine.sender_state cimport (
     IoThread, MAX_NODES, NODE_CONNECTING, NODE_DOWN, NODE_HANDSHAKE, Node,
 )
-from fastprod._core.io.channel cimport CLOSE_LOCAL, CLOSE_NOT_CONNECTED, Channel, channel_send
+from fastprod._core.io.channel cimport (
+    CLOSE_LOCAL, CLOSE_NOT_CONNECTED, Channel, Transport, channel_send,
+)
+from fastprod._core.io.layer cimport LayerUse
 from fastprod._core.io.selector cimport Selector, selector_close, selector_connect
 
 cdef enum:
@@ -56,6 +60,7 @@ cdef void request_recycle(IoThread* io, Request* request) noexcept nogil:
     request.batch_count = 0
     request.is_written = False
     request.grace_ns = 0
+    request.release_bytes = 0
     request.iov_count = 0
     request.next = io.spare_requests
     io.spare_requests = request
@@ -65,10 +70,19 @@ cdef void tell(IoThread* io, int32_t kind, int32_t slot) noexcept nogil:
     event_push(&io.events, event_new(kind, slot, NULL, 0))
 
 
-cdef void _tell_disconnected(IoThread* io, Node* node, int32_t reason, int32_t err,
-                             int64_t bad_size, bint timed_out) noexcept nogil:
-    cdef Event* event = event_new(ON_DISCONNECTED, node.slot, NULL, 0)
+cdef void _tell_disconnected(
+    IoThread* io, Node* node, Channel* channel, int32_t reason, int32_t err, int64_t bad_size,
+    bint timed_out
+) noexcept nogil:
+    """`channel`: with what TLS or a proxy said of its end; or NULL."""
+    cdef bint is_tls = channel != NULL and channel.text != NULL
+    cdef Event* event = event_new(
+        ON_DISCONNECTED, node.slot, channel.text if is_tls else NULL,
+        <int64_t>strlen(channel.text) if is_tls else 0)
     if event != NULL:
+        if channel != NULL:
+            event.tls_verify = channel.tls_verify
+            event.tls_reason = channel.tls_reason
         event.reason = reason
         event.err = err
         event.bad_size = bad_size
@@ -122,7 +136,8 @@ cdef void node_count_bytes(Node* node) noexcept nogil:
 cdef void node_drop(IoThread* io, Node* node, int32_t reason, int32_t err, int64_t bad_size,
                     bint timed_out) noexcept nogil:
     """Close `node`'s connection and end its requests."""
-    if node.channel != NULL:
+    cdef Channel* channel = node.channel
+    if channel != NULL:
         node_count_bytes(node)
         node.counters.past_sent_bytes = node.counters.sent_bytes
         node.counters.past_received_bytes = node.counters.received_bytes
@@ -133,7 +148,43 @@ cdef void node_drop(IoThread* io, Node* node, int32_t reason, int32_t err, int64
         io.counters.connections_closed += 1
     node_set_state(node, NODE_DOWN)
     _fail_flights(io, node, REQUEST_TIMED_OUT if timed_out else NETWORK_EXCEPTION)
-    _tell_disconnected(io, node, reason, err, bad_size, timed_out)
+    _tell_disconnected(io, node, channel, reason, err, bad_size, timed_out)
+
+
+cdef Channel* _open_channel(IoThread* io, Node* node, Event* event, int* err) noexcept nogil:
+    """A channel over TLS, and through a proxy, if the event says so; NULL: *err says why not."""
+    cdef const Transport* transport = io.transport
+    cdef const char* name = <char*>event.data + event.address_bytes
+    cdef LayerUse use
+    cdef void* tls = NULL
+    cdef void* session = NULL
+    cdef Channel* channel = NULL
+    err[0] = ENOMEM
+    use.host = name + strlen(name) + 1
+    use.ticket = &node.ticket
+    use.over = NULL
+    use.over_session = NULL
+    if event.tls != NULL:
+        tls = event.tls.new_session(event.tls, &use)
+        if tls == NULL:
+            return NULL
+        transport = event.tls.transport
+        session = tls
+    if event.proxy != NULL:
+        use.over = transport
+        use.over_session = tls
+        session = event.proxy.new_session(event.proxy, &use)
+        transport = event.proxy.transport
+    if event.proxy == NULL or session != NULL:
+        channel = selector_connect(
+            &io.selector, event.data, event.address_bytes, io.send_buffer_bytes,
+            io.receive_buffer_bytes, transport, session, node, err)
+    if channel == NULL:
+        if event.proxy != NULL and session != NULL:
+            event.proxy.free_session(session)
+        if tls != NULL:
+            event.tls.free_session(tls)
+    return channel
 
 
 cdef void node_connect(IoThread* io, Event* event) noexcept nogil:
@@ -146,11 +197,10 @@ cdef void node_connect(IoThread* io, Event* event) noexcept nogil:
     node.name = strdup(<char*>event.data + event.address_bytes)
     node.next_correlation = 0
     node.throttled_until_ns = 0
-    node.channel = selector_connect(
-        &io.selector, event.data, event.address_bytes, io.send_buffer_bytes,
-        io.receive_buffer_bytes, io.transport, node, &err)
+    node.is_held = False
+    node.channel = _open_channel(io, node, event, &err)
     if node.channel == NULL:
-        _tell_disconnected(io, node, CLOSE_NOT_CONNECTED, err, 0, False)
+        _tell_disconnected(io, node, NULL, CLOSE_NOT_CONNECTED, err, 0, False)
         node_set_state(node, NODE_DOWN)
         return
     io.counters.connections_opened += 1

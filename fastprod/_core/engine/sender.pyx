@@ -38,6 +38,7 @@ from fastprod._core.engine.sender_state cimport (
 )
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.channel cimport CH_OPEN, CLOSE_LOCAL, channel_is_sending
+from fastprod._core.io.layer cimport layer_ticket_clear
 from fastprod._core.io.selector cimport (
     Selector, selector_abandon, selector_destroy, selector_init, selector_park, selector_poll,
     selector_wake,
@@ -114,6 +115,7 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
     selector_destroy(&io.selector)
     for slot in range(io.node_count):
         if io.nodes[slot] != NULL:
+            layer_ticket_clear(&io.nodes[slot].ticket)
             free(io.nodes[slot].name)
             free(io.nodes[slot].disconnect_reason)
             free(io.nodes[slot])
@@ -215,6 +217,9 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
         return
     if node.throttled_until_ns > io.now_ns:
         wake_by(io, node.throttled_until_ns)
+        _stamp_ready(io, node)
+        return
+    if node.is_held:
         _stamp_ready(io, node)
         return
     for _i in range(MOST_REQUESTS):

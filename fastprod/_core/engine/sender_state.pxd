@@ -10,6 +10,7 @@ from fastprod._core.engine.in_flight cimport InFlightRequests, REQUEST_KINDS, Re
 from fastprod._core.engine.produce_codec cimport ProduceHeader
 from fastprod._core.engine.timer_heap cimport TimerHeap
 from fastprod._core.io.channel cimport Channel, Transport
+from fastprod._core.io.layer cimport LayerTicket
 from fastprod._core.io.selector cimport Selector
 from fastprod._core.records.record_batch cimport Sealer
 
@@ -54,9 +55,11 @@ cdef struct Node:
     int16_t produce_version     # -1: none in common
     char* name                  # owned; host:port, or NULL before the first connect
     char* disconnect_reason     # owned; why it could not be used since its last answer, or NULL
+    LayerTicket ticket          # for its next connection by TLS
     int32_t next_correlation
     bint connect_asked          # ON_CONNECT_WANTED is out; cleared when the state changes
     int64_t throttled_until_ns
+    bint is_held                # it authenticates anew: no Produce request leaves (KIP-368)
     int64_t last_ready_ns       # P-C.5.7
     int64_t last_drain_ns
     InFlightRequests flights
@@ -126,7 +129,7 @@ cdef struct IoThread:
     # THREADS  the I/O thread, but for what says otherwise. Settings are constant.
     Accumulator* accumulator    # borrowed
     Selector selector
-    const Transport* transport  # borrowed; of every connection
+    const Transport* transport  # borrowed; of every connection that is not by TLS
     Sealer sealer
     EventQueue commands         # any thread pushes, we take
     EventQueue events           # we push, the control thread takes

@@ -35,6 +35,8 @@ cpdef enum CloseReason:
     CLOSE_FRAME_TOO_LARGE = 7   # a frame larger than max_receive; `bad_size` holds it
     CLOSE_NO_MEMORY = 8         # malloc failed for a frame within the limit
     CLOSE_OUTGROWN = 9          # its unfinished frame was the oldest when the pool was exhausted
+    CLOSE_TLS = 10              # TLS failed: `tls_verify`, `tls_reason` and `text` say how
+    CLOSE_PROXY = 11            # the proxy did not connect: `text` (word=value) and `err` say why
 
 cdef struct Channel         # below
 
@@ -52,8 +54,11 @@ cdef struct Transport:
     # Send from the entries, which stay as they are: bytes taken, or minus the errno; -EAGAIN: none
     # for now. `offered` is how many could be taken at once; if fewer were, the socket is full.
     ssize_t (*send_iov)(Channel* ch, fp_iovec* iov, int32_t count, size_t* offered) noexcept nogil
+    # Give to the socket what was taken and is not there yet: 0: nothing is left; or minus the
+    # errno; -EAGAIN: some is. NULL: what is taken is in the socket.
+    ssize_t (*flush)(Channel* ch) noexcept nogil
     # Bytes received, 0 at the end of the stream, or minus the errno; -EAGAIN: none for now. Fewer
-    # than `size`: there are no more for now.
+    # than `size`: there are no more for now. It may set `close_reason` with what ends the stream.
     ssize_t (*receive)(Channel* ch, void* buffer, size_t size) noexcept nogil
     # Whether `receive` has bytes that the poller does not know of.
     bint (*has_pending)(Channel* ch) noexcept nogil
@@ -72,6 +77,7 @@ cdef struct ChannelLoop:
     int64_t pool_bytes          # what large receive buffers may take together, < 0: no bound
     int64_t held_bytes          # what they take
     bint is_short               # a buffer could not grow in the last poll
+    void* spare_output          # owned; a buffer that the transport's sends take turns in, or NULL
 
 cdef struct Channel:
     # OWNER    the Selector.   FREED BY the Selector, at the poll after it was closed.
@@ -79,9 +85,13 @@ cdef struct Channel:
     # BORROWS  `iov` from whoever called channel_send, until that send has completed.
     int fd                      # -1 once closed
     const Transport* transport  # borrowed; how its bytes move
+    void* session               # owned; what the transport keeps of it, until hang_up; or NULL
     int32_t state               # ChannelState
     int32_t close_reason        # CloseReason, valid when state is CH_CLOSED
     int32_t err                 # errno that closed it, or 0
+    int32_t tls_verify          # of CLOSE_TLS: OpenSSL's X509_V_ERR_ of a certificate, or 0
+    int32_t tls_reason          # of CLOSE_TLS: OpenSSL's SSL_R_, an alert's is 1000 + its number
+    char* text                  # owned; of CLOSE_TLS and CLOSE_PROXY: key=value in lines, or NULL
     uint32_t slot               # index in Selector.channels
     uint32_t interest           # readiness now registered; may lag behind `muted` and `iov`
     bint muted                  # reads are off (set by selector_mute)
@@ -131,7 +141,8 @@ cdef uint8_t* channel_take_delivered(Channel* ch, uint8_t** memory) noexcept nog
 
 # For selector.pyx alone:
 
-# Send what is left of `iov`. FP_OK: nothing is left. FP_BLOCKED. FP_IO: the channel is broken.
+# Send what is left of `iov`, and of what the transport keeps. FP_OK: nothing is left. FP_BLOCKED.
+# FP_IO: the channel is broken.
 cdef FpStatus channel_write(Channel* ch) noexcept nogil
 
 # Take the next frame out of the buffer or, with `may_receive`, out of the socket. FP_OK: it lies

@@ -78,8 +78,7 @@ cdef FpStatus channel_write(Channel* ch) noexcept nogil:
     while True:
         channel_advance(ch, 0)
         if ch.iov_count == 0:
-            ch.iov = NULL
-            return FP_OK
+            return channel_finish_write(ch)
         n = ch.transport.send_iov(ch, ch.iov, ch.iov_count, &offered)
         if n == -EAGAIN:
             return FP_BLOCKED
@@ -90,6 +89,20 @@ cdef FpStatus channel_write(Channel* ch) noexcept nogil:
         channel_advance(ch, <size_t>n)
         if <size_t>n < offered:
             return FP_BLOCKED   # the socket is full: asking again would only be told so
+
+
+cdef FpStatus channel_finish_write(Channel* ch) noexcept nogil:
+    """All is taken: it is sent when the transport keeps none of it back."""
+    cdef ssize_t left = 0
+    if ch.transport.flush != NULL:
+        left = ch.transport.flush(ch)
+    if left == -EAGAIN:
+        return FP_BLOCKED
+    if left < 0:
+        channel_break(ch, <int32_t>-left)
+        return FP_IO
+    ch.iov = NULL
+    return FP_OK
 
 
 cdef void channel_advance(Channel* ch, size_t sent) noexcept nogil:
@@ -164,7 +177,8 @@ cdef FpStatus channel_read(
         if n == -EAGAIN:
             return FP_BLOCKED
         if n <= 0:
-            ch.close_reason = CLOSE_REMOTE
+            if ch.close_reason == CLOSE_NONE:
+                ch.close_reason = CLOSE_REMOTE
             if n < 0:
                 ch.err = <int32_t>-n
             return FP_IO

@@ -35,6 +35,7 @@ cdef struct Selector:
     Channel** disconnected      # closed by the peer, by an error, by expiry (not by selector_close)
     uint32_t disconnected_count
     bint has_buffered           # a complete frame is waiting in some buffer: do not sleep
+    int opening_fd              # -1, or a socket that is about to be a channel's: for a fork
     int64_t polls               # counters for metrics
     int64_t io_wait_ns
     uint32_t list_capacity      # private: entries each of the four lists can hold
@@ -56,15 +57,19 @@ cdef const char* selector_backend(Selector* s) noexcept nogil
 # Start a non-blocking connect (TCP_NODELAY, SO_KEEPALIVE; buffer sizes unless -1). NULL with *err
 # set when not even a socket could be made. Success or failure of the connect itself, immediate
 # ones included, and of the transport's handshake is reported by a selector_poll (`connected` or
-# `disconnected`). `transport` has to live as long as the channel.
+# `disconnected`). `transport` has to live as long as the channel. `session`, the transport's own,
+# is the channel's from here on; with NULL as the answer it is still the caller's.
 cdef Channel* selector_connect(
     Selector* s, const void* address, uint32_t address_size, int32_t send_buffer_bytes,
-    int32_t receive_buffer_bytes, const Transport* transport, void* owner, int* err
+    int32_t receive_buffer_bytes, const Transport* transport, void* session, void* owner, int* err
 ) noexcept nogil
 
-# Adopt an accepted, connected descriptor; the selector owns it from here on. It is open at once
-# and not listed in `connected`. NULL with *err: the descriptor is still the caller's.
-cdef Channel* selector_register(Selector* s, int fd, void* owner, int* err) noexcept nogil
+# Adopt an accepted, connected descriptor; the selector owns it from here on. Without a `session` of
+# the transport it is open at once and not listed in `connected`; with one the handshake comes
+# first. NULL with *err: descriptor and session are still the caller's.
+cdef Channel* selector_register(
+    Selector* s, int fd, const Transport* transport, void* session, void* owner, int* err
+) noexcept nogil
 
 # Close at once, as CLOSE_LOCAL; not listed in `disconnected`. The Channel stays readable until the
 # next selector_poll.

@@ -26,6 +26,7 @@ from fastprod._core.io.channel cimport (
     CLOSE_EXPIRED,
     CLOSE_FAILED_SEND,
     CLOSE_LOCAL,
+    CLOSE_NONE,
     CLOSE_NOT_CONNECTED,
     CLOSE_OUTGROWN,
     CLOSE_REMOTE,
@@ -45,7 +46,6 @@ from fastprod._core.io.channel cimport (
     channel_write,
     fp_poller,
 )
-from fastprod._core.io.tcp_transport cimport tcp_transport
 
 cdef extern from "c/fp_poll.h" nogil:
     fp_poller* fp_poller_new(int force_poll) noexcept
@@ -78,6 +78,7 @@ cdef FpStatus selector_init(Selector* s, bint force_poll, int64_t max_receive_by
     fp_mutex_init(&s.wake_lock)
     s.wake.read_fd = -1
     s.wake.write_fd = -1
+    s.opening_fd = -1
     s.max_receive_bytes = max_receive_bytes
     s.loop.pool_bytes = -1
     s.next_id = 1
@@ -104,6 +105,10 @@ cdef void selector_abandon(Selector* s) noexcept nogil:
     cdef uint32_t i
     for i in range(s.channel_count):
         posix_close(s.channels[i].fd)
+        if s.channels[i].fd == s.opening_fd:
+            s.opening_fd = -1   # the fork came right after it had become a channel's
+    if s.opening_fd >= 0:
+        posix_close(s.opening_fd)
     fp_mutex_init(&s.wake_lock)
     fp_wake_close(&s.wake)
     fp_poller_abandon(s.loop.poller)
@@ -116,6 +121,7 @@ cdef void _free_all(Selector* s) noexcept nogil:
     fp_wake_close(&s.wake)
     fp_mutex_unlock(&s.wake_lock)
     fp_poller_free(s.loop.poller)
+    free(s.loop.spare_output)
     free(s.channels)
     free(s.connected)
     free(s.completed_sends)
@@ -150,6 +156,7 @@ cdef void _free_closed(Selector* s) noexcept nogil:
         ch = s.closed
         s.closed = ch.closed_next
         free(ch.rbuf)
+        free(ch.text)
         free(ch)
 
 
@@ -161,7 +168,7 @@ cdef const char* selector_backend(Selector* s) noexcept nogil:
 
 cdef Channel* selector_connect(
     Selector* s, const void* address, uint32_t address_size, int32_t send_buffer_bytes,
-    int32_t receive_buffer_bytes, const Transport* transport, void* owner, int* err
+    int32_t receive_buffer_bytes, const Transport* transport, void* session, void* owner, int* err
 ) noexcept nogil:
     cdef Channel* ch
     cdef int refused
@@ -169,11 +176,13 @@ cdef Channel* selector_connect(
     if fd < 0:
         err[0] = -fd
         return NULL
+    s.opening_fd = fd
     fp_sock_tune(fd, send_buffer_bytes, receive_buffer_bytes)
     refused = fp_sock_connect(fd, address, address_size)
     # An immediate success is writable at once, so that the next poll finds it like any other.
     ch = _add(
-        s, fd, CH_CONNECTING, FP_POLL_OUT if refused == 0 else 0, transport, owner, err)
+        s, fd, CH_CONNECTING, FP_POLL_OUT if refused == 0 else 0, transport, session, owner, err)
+    s.opening_fd = -1
     if ch == NULL:
         posix_close(fd)
     elif refused != 0:
@@ -182,17 +191,21 @@ cdef Channel* selector_connect(
     return ch
 
 
-cdef Channel* selector_register(Selector* s, int fd, void* owner, int* err) noexcept nogil:
+cdef Channel* selector_register(
+    Selector* s, int fd, const Transport* transport, void* session, void* owner, int* err
+) noexcept nogil:
     err[0] = fp_sock_adopt(fd)
     if err[0] != 0:
         return NULL
     fp_sock_tune(fd, -1, -1)
-    return _add(s, fd, CH_OPEN, FP_POLL_IN, tcp_transport(), owner, err)
+    return _add(
+        s, fd, CH_OPEN if session == NULL else CH_CONNECTING, FP_POLL_IN, transport, session,
+        owner, err)
 
 
 cdef Channel* _add(
     Selector* s, int fd, int32_t state, uint32_t interest, const Transport* transport,
-    void* owner, int* err
+    void* session, void* owner, int* err
 ) noexcept nogil:
     cdef uint32_t capacity = s.channel_capacity
     cdef Channel* ch
@@ -212,6 +225,7 @@ cdef Channel* _add(
         return NULL
     ch.fd = fd
     ch.transport = transport
+    ch.session = session
     ch.state = state
     ch.interest = interest
     ch.owner = owner
@@ -400,6 +414,11 @@ cdef void _disconnect(Selector* s, Channel* ch, int32_t reason, int32_t err) noe
     s.disconnected_count += 1
 
 
+cdef void _lose(Selector* s, Channel* ch) noexcept nogil:
+    """It is broken, and what could be read has been."""
+    _disconnect(s, ch, CLOSE_REMOTE if ch.close_reason == CLOSE_NONE else ch.close_reason, ch.err)
+
+
 cdef void _finish_connect(Selector* s, Channel* ch, int64_t now_ns) noexcept nogil:
     cdef uint32_t wants = 0
     cdef FpStatus status
@@ -429,7 +448,7 @@ cdef bint _read(Selector* s, Channel* ch, uint32_t ready, int64_t now_ns) noexce
     cdef FpStatus status
     if ch.muted:
         if ch.broken:
-            _disconnect(s, ch, CLOSE_REMOTE, ch.err)
+            _lose(s, ch)
             return False
         if readable:
             channel_watch(ch, ch.interest & ~<uint32_t>FP_POLL_IN)
@@ -450,7 +469,7 @@ cdef bint _read(Selector* s, Channel* ch, uint32_t ready, int64_t now_ns) noexce
         _disconnect(s, ch, ch.close_reason, ch.err)
         return False
     elif ch.broken:
-        _disconnect(s, ch, CLOSE_REMOTE, ch.err)
+        _lose(s, ch)
         return False
     else:
         if readable:
@@ -472,12 +491,16 @@ cdef void _read_again(Selector* s, Channel* ch) noexcept nogil:
 
 
 cdef void _write(Selector* s, Channel* ch, int64_t now_ns) noexcept nogil:
-    """Go on with the send under way; without one, the interest was left on for the next."""
-    if ch.iov == NULL:
-        channel_watch(ch, ch.interest & ~<uint32_t>FP_POLL_OUT)
+    """Go on with the send under way; without one, the interest was left on for the next, or the
+    transport has bytes of its own."""
+    cdef bint is_idle = ch.iov == NULL
+    cdef FpStatus status = channel_write(ch)
+    if is_idle:
+        if status == FP_OK:
+            channel_watch(ch, ch.interest & ~<uint32_t>FP_POLL_OUT)
         return
     channel_touch(ch, now_ns)
-    if channel_write(ch) == FP_OK:
+    if status == FP_OK:
         s.completed_sends[s.completed_send_count] = ch
         s.completed_send_count += 1
 

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple, final
 
 from typing_extensions import Buffer
 
+from fastprod._core.tls.tls_context import TlsContext
+
 SENT: Final[int]
 PENDING: Final[int]
 FAILED: Final[int]
@@ -31,12 +33,15 @@ class Disconnect(NamedTuple):
         reason: a name of `fastprod._core.io.channel.CLOSE_REASONS`.
         err: the errno behind it, or 0.
         bad_size: the frame size that was refused, for BAD_FRAME and FRAME_TOO_LARGE.
+        tls_text: for TLS: what OpenSSL says, in lines of key=value (reason, verified, and of a
+            certificate that was refused subject, issuer, names, not_before, not_after).
     """
 
     channel_id: int
     reason: str
     err: int
     bad_size: int
+    tls_text: str = ""
 
 class PollEvents(NamedTuple):
     """What one poll found.
@@ -75,12 +80,16 @@ class ServerSelector:
     @property
     def backend(self) -> str:
         """epoll or poll."""
-    def register(self, fd: int) -> int:
-        """Take over the connected, non-blocking descriptor `fd`; returns the channel's id.
+    def register(self, fd: int, tls: TlsContext | None = None) -> int:
+        """Take over the connected descriptor `fd`; returns the channel's id.
+
+        With `tls`, a server's context, the client must begin with a TLS handshake; a send before
+        its end gives FAILED, and one that fails ends in `disconnected` with the reason TLS.
 
         Raises:
             OSError: it cannot be watched; `fd` is still the caller's.
-            ValueError: the selector is closed.
+            ValueError: the selector is closed, or `tls` is a client's.
+            MemoryError: there is no memory for TLS; `fd` is still the caller's.
         """
     def park(self) -> None:
         """Announce that `poll` may sleep: to be called before the last look for work.
@@ -133,6 +142,13 @@ class ServerSelector:
         """Time spent waiting in polls, the running one included. Any thread."""
     def bytes_of(self, channel_id: int) -> tuple[int, int]:
         """(received, sent) bytes of the channel so far.
+
+        Raises:
+            KeyError: no such channel.
+        """
+    def peer_certificate(self, channel_id: int) -> bytes | None:
+        """The certificate, in DER, that the other side of a TLS channel has shown; None: it has
+        shown none, its handshake is not over, or the channel has no TLS.
 
         Raises:
             KeyError: no such channel.

@@ -21,12 +21,18 @@ from fastprod._core.io.selector cimport (
     Receive, Selector, selector_abandon, selector_backend, selector_close, selector_destroy,
     selector_init, selector_mute, selector_park, selector_poll, selector_register, selector_wake,
 )
+from fastprod._core.io.tcp_transport cimport tcp_transport
+from fastprod._core.tls.openssl cimport openssl
+from fastprod._core.tls.tls_context cimport TlsContext
+from fastprod._core.tls.tls_profile cimport TlsProfile
+from fastprod._core.tls.tls_session cimport TlsSession, tls_session_free, tls_session_new
+from fastprod._core.tls.tls_transport cimport tls_transport
 
 SENT = 0
 PENDING = 1
 FAILED = 2
 
-Disconnect = namedtuple("Disconnect", "channel_id reason err bad_size")
+Disconnect = namedtuple("Disconnect", "channel_id reason err bad_size tls_text", defaults=("",))
 PollEvents = namedtuple("PollEvents", "completed_sends receives disconnected")
 
 
@@ -162,11 +168,22 @@ cdef class ServerSelector:
         if self.s.loop.poller == NULL:
             raise ValueError("the selector is closed")
 
-    def register(self, int fd):
+    def register(self, int fd, TlsContext tls=None):
         cdef int err = 0
+        cdef TlsSession* session = NULL
+        cdef Channel* ch
         self._check_open()
-        cdef Channel* ch = selector_register(&self.s, fd, NULL, &err)
+        if tls is not None:
+            if not tls.server_side:
+                raise ValueError("this TLS context is a client's")
+            session = tls_session_new(<TlsProfile*>tls.layer, b"", NULL)
+            if session == NULL:
+                raise MemoryError("no memory for a connection by TLS")
+        ch = selector_register(
+            &self.s, fd, tcp_transport() if session == NULL else tls_transport(), session, NULL,
+            &err)
         if ch == NULL:
+            tls_session_free(session)
             raise OSError(err, "the connection cannot be watched")
         self.alive[ch.id] = <uintptr_t>ch
         return ch.id
@@ -191,7 +208,9 @@ cdef class ServerSelector:
         for i in range(self.s.disconnected_count):
             ch = self.s.disconnected[i]
             disconnected.append(
-                Disconnect(ch.id, _CLOSE_REASONS[ch.close_reason], ch.err, ch.bad_size))
+                Disconnect(
+                    ch.id, _CLOSE_REASONS[ch.close_reason], ch.err, ch.bad_size,
+                    "" if ch.text == NULL else ch.text.decode("ascii", "replace")))
             self._forget(ch.id)
         for i in range(self.s.completed_send_count):
             completed.append(self.s.completed_sends[i].id)
@@ -204,7 +223,7 @@ cdef class ServerSelector:
                 receives.append(frame)
                 continue
             ch = self.s.receives[i].channel
-            disconnected.append(Disconnect(ch.id, "NO_MEMORY", ENOMEM, 0))
+            disconnected.append(Disconnect(ch.id, "NO_MEMORY", ENOMEM, 0, ""))
             self.close_channel(ch.id)
         return PollEvents(completed, receives, disconnected)
 
@@ -254,6 +273,29 @@ cdef class ServerSelector:
     def bytes_of(self, channel_id):
         cdef Channel* ch = self._channel(channel_id)
         return ch.received_bytes, ch.sent_bytes
+
+    def peer_certificate(self, channel_id):
+        cdef Channel* ch = self._channel(channel_id)
+        cdef TlsSession* session
+        cdef void* certificate
+        cdef uint8_t* end
+        cdef int size
+        if ch.transport != tls_transport() or ch.session == NULL:
+            return None
+        session = <TlsSession*>ch.session
+        certificate = openssl.peer_certificate(session.ssl)
+        if certificate == NULL:
+            return None
+        try:
+            size = openssl.i2d_X509(certificate, NULL)
+            if size <= 0:
+                return None
+            der = bytearray(size)
+            end = der
+            openssl.i2d_X509(certificate, &end)
+            return bytes(der)
+        finally:
+            openssl.X509_free(certificate)
 
     def wake(self):
         selector_wake(&self.s)

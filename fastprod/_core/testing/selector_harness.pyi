@@ -4,13 +4,19 @@ from typing import NamedTuple, Self
 
 from typing_extensions import disjoint_base
 
+from fastprod._core.tls.tls_context import TlsContext
+
 class Disconnect(NamedTuple):
-    """Why a channel is gone: a name of channel.CLOSE_REASONS, an errno or 0, a frame size or 0."""
+    """Why a channel is gone: a name of channel.CLOSE_REASONS, an errno or 0, a frame size or 0; and
+    of TLS, the error of the certificate or 0, OpenSSL's reason or 0, lines of key=value."""
 
     channel_id: int
     reason: str
     err: int
     bad_size: int
+    tls_verify: int
+    tls_reason: int
+    text: str
 
 class PollEvents(NamedTuple):
     """The four lists of one poll. A receive is (channel id, frame without its size prefix)."""
@@ -52,13 +58,22 @@ class SelectorForTest:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         in_records: bool = False,
+        tls: TlsContext | None = None,
+        server_name: str = "",
+        proxy: bytes | None = None,
     ) -> int:
         """Start to connect; returns the channel's id. -1: the system's buffer sizes.
 
-        `in_records`: not plain TCP, but the transport of record_transport.pyx.
+        `in_records`: not plain TCP, but the transport of record_transport.pyx. `tls`: by TLS, to
+        `server_name`, with the ticket of the connection before. `proxy`: the plan of what is said
+        to a proxy at `address` first; ValueError: it makes no sense.
         """
-    def register(self, fd: int) -> int:
+    def register(self, fd: int, tls: TlsContext | None = None) -> int:
         """Adopt a connected descriptor; returns the channel's id."""
+    def is_resumed(self, channel_id: int) -> bool:
+        """Whether a connection by TLS was spared a whole handshake."""
+    def ssl_address(self, channel_id: int) -> int:
+        """Where the SSL object of a connection by TLS is."""
     def send(self, channel_id: int, buffers: list[bytes]) -> str:
         """Start to send the buffers as they are. Returns OK, BLOCKED, BUSY, IO or CLOSED."""
     def poll(self, timeout_ms: int, max_idle_ms: int = -1) -> PollEvents:

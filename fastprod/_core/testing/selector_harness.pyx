@@ -23,7 +23,9 @@ from fastprod._core.bytes.fp_status cimport (
     check,
 )
 from fastprod._core.bytes.sync cimport fp_add_i64, fp_fence, fp_load_i64, fp_now_ns, fp_store_i64
-from fastprod._core.io.channel cimport Channel, channel_is_sending, channel_send, fp_iovec
+from fastprod._core.io.channel cimport (
+    Channel, Transport, channel_is_sending, channel_send, fp_iovec,
+)
 from fastprod._core.io.selector cimport (
     Selector,
     selector_abandon,
@@ -38,8 +40,17 @@ from fastprod._core.io.selector cimport (
     selector_register,
     selector_wake,
 )
+from fastprod._core.io.layer cimport LayerTicket, LayerUse, layer_ticket_clear
+from fastprod._core.io.proxy_transport cimport ProxyPlan
 from fastprod._core.io.tcp_transport cimport tcp_transport
 from fastprod._core.testing.record_transport cimport record_transport
+from fastprod._core.tls.openssl cimport openssl
+from fastprod._core.tls.tls_context cimport TlsContext
+from fastprod._core.tls.tls_profile cimport TlsProfile
+from fastprod._core.tls.tls_session cimport (
+    TlsSession, tls_session_free, tls_session_new,
+)
+from fastprod._core.tls.tls_transport cimport tls_transport
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield() noexcept
@@ -54,7 +65,7 @@ _STATUS = {
 
 
 PollEvents = namedtuple("PollEvents", "connected completed_sends receives disconnected")
-Disconnect = namedtuple("Disconnect", "channel_id reason err bad_size")
+Disconnect = namedtuple("Disconnect", "channel_id reason err bad_size tls_verify tls_reason text")
 ChannelCounters = namedtuple(
     "ChannelCounters", "fd sent_bytes received_bytes buffer_bytes held_bytes sending interest"
 )
@@ -78,6 +89,7 @@ cdef class SelectorForTest:
     cdef dict sends         # id -> (address of the iovecs, the buffers they borrow)
     cdef int64_t posted     # atomic; the work of the wake tests
     cdef int64_t done       # atomic
+    cdef LayerTicket ticket     # for the next connection by TLS
 
     def __cinit__(self, bint force_poll=False, int64_t max_receive_bytes=-1):
         self.alive = {}
@@ -86,9 +98,11 @@ cdef class SelectorForTest:
 
     def __dealloc__(self):
         selector_destroy(&self.s)
+        layer_ticket_clear(&self.ticket)
 
     def close(self):
         selector_destroy(&self.s)
+        layer_ticket_clear(&self.ticket)
         self._forget_all()
 
     def abandon(self):
@@ -121,20 +135,54 @@ cdef class SelectorForTest:
         return selector_backend(&self.s).decode()
 
     def connect(
-        self, address, int send_buffer_bytes=-1, int receive_buffer_bytes=-1, bint in_records=False
+        self, address, int send_buffer_bytes=-1, int receive_buffer_bytes=-1, bint in_records=False,
+        TlsContext tls=None, str server_name="", bytes proxy=None,
     ):
         cdef int err = 0
         cdef bytes packed = _sockaddr(address)
+        cdef ProxyPlan plan = ProxyPlan(proxy) if proxy is not None else None
+        cdef const Transport* transport = record_transport() if in_records else tcp_transport()
+        cdef TlsSession* session = NULL
+        cdef bytes name = server_name.encode()
+        if tls is not None:
+            transport = tls_transport()
+            session = tls_session_new(<TlsProfile*>tls.layer, name, &self.ticket)
+            if session == NULL:
+                raise MemoryError("no TLS session")
+        cdef void* over = session
+        cdef LayerUse use
+        if plan is not None:
+            use.over = transport
+            use.over_session = session
+            over = plan.layer.new_session(plan.layer, &use)
+            transport = plan.layer.transport
+            if over == NULL:
+                tls_session_free(session)
+                raise MemoryError("no session with the proxy")
         cdef Channel* ch = selector_connect(
             &self.s, <const char*>packed, <uint32_t>len(packed), send_buffer_bytes,
-            receive_buffer_bytes, record_transport() if in_records else tcp_transport(), NULL, &err
+            receive_buffer_bytes, transport, over, NULL, &err
         )
         return self._adopt(ch, err)
 
-    def register(self, int fd):
+    def register(self, int fd, TlsContext tls=None):
         cdef int err = 0
-        cdef Channel* ch = selector_register(&self.s, fd, NULL, &err)
+        cdef const Transport* transport = tcp_transport()
+        cdef TlsSession* session = NULL
+        if tls is not None:
+            transport = tls_transport()
+            session = tls_session_new(<TlsProfile*>tls.layer, b"", NULL)
+            if session == NULL:
+                raise MemoryError("no TLS session")
+        cdef Channel* ch = selector_register(&self.s, fd, transport, session, NULL, &err)
         return self._adopt(ch, err)
+
+    def is_resumed(self, channel_id):
+        cdef TlsSession* session = <TlsSession*>self._channel(channel_id).session
+        return bool(openssl.SSL_session_reused(session.ssl))
+
+    def ssl_address(self, channel_id):
+        return <uintptr_t>(<TlsSession*>self._channel(channel_id).session).ssl
 
     def send(self, channel_id, list buffers):
         cdef Channel* ch = self._channel(channel_id)
@@ -177,7 +225,9 @@ cdef class SelectorForTest:
         for i in range(self.s.disconnected_count):
             ch = self.s.disconnected[i]
             reason = _CLOSE_REASONS[ch.close_reason]
-            events.disconnected.append(Disconnect(ch.id, reason, ch.err, ch.bad_size))
+            text = "" if ch.text == NULL else ch.text.decode()
+            events.disconnected.append(Disconnect(
+                ch.id, reason, ch.err, ch.bad_size, ch.tls_verify, ch.tls_reason, text))
             self._forget(ch.id)
         return events
 

@@ -38,6 +38,7 @@ from fastprod._core.engine.sender_state cimport IoThread, Node
 from fastprod._core.engine.sticky_partitioner cimport sticky_current, sticky_produced
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.selector cimport selector_register
+from fastprod._core.io.tcp_transport cimport tcp_transport
 from fastprod._core.records.record_batch cimport ProducerBatch, Record
 
 cdef enum:
@@ -146,7 +147,8 @@ cdef class SenderDoor:
         """The node in `slot` is at the other end of a socket, which is ours from now on."""
         cdef Node* node = node_in_slot(&self.engine.io, slot)
         cdef int err = 0
-        node.channel = selector_register(&self.engine.io.selector, fd, node, &err)
+        node.channel = selector_register(
+            &self.engine.io.selector, fd, tcp_transport(), NULL, node, &err)
         if node.channel == NULL:
             raise OSError(err, "the socket was not taken")
         self.connect(slot)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import binascii
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fastprod.broker.cluster.partition import NO_NODE, Partition
@@ -13,11 +14,24 @@ from fastprod.broker.cluster.topics import Topics
 
 
 class NodeAddress(NamedTuple):
-    """Where clients reach a node."""
+    """Where clients reach a node.
+
+    Attributes:
+        id: of the node.
+        host: for clients of its first listener.
+        port: likewise.
+        endpoints: names of all listeners to what their clients are told: (host, port).
+    """
 
     id: int
     host: str
     port: int
+    endpoints: Mapping[str, tuple[str, int]] = MappingProxyType({})
+
+    def seen_from(self, listener_name: str) -> NodeAddress:
+        """The address for a client that came by a listener."""
+        host, port = self.endpoints.get(listener_name, (self.host, self.port))
+        return self._replace(host=host, port=port)
 
 
 def new_cluster_id() -> str:
@@ -43,13 +57,14 @@ class Cluster:
         # Replaced as a whole, so that readers take no lock.
         self._up: dict[int, NodeAddress] = {}
 
-    def addresses(self) -> list[NodeAddress]:
-        """Nodes that are up, by id."""
-        return list(self._up.values())
+    def addresses(self, listener_name: str) -> list[NodeAddress]:
+        """Nodes that are up, by id, as a client of a listener reaches them."""
+        return [each.seen_from(listener_name) for each in self._up.values()]
 
-    def address(self, node_id: int) -> NodeAddress | None:
-        """Where a node is reached, or None if it is down."""
-        return self._up.get(node_id)
+    def address(self, node_id: int, listener_name: str) -> NodeAddress | None:
+        """Where a client of a listener reaches a node, or None if it is down."""
+        found = self._up.get(node_id)
+        return None if found is None else found.seen_from(listener_name)
 
     def is_up(self, node_id: int) -> bool:
         """Whether the node serves."""
@@ -60,11 +75,11 @@ class Cluster:
         """The node that makes and deletes topics: the first that is up; -1: none is."""
         return next(iter(self._up), NO_NODE)
 
-    def coordinator(self, key: str) -> NodeAddress | None:
-        """The coordinator of a group or a transactional id: the same while the same nodes are up
-        (B-E1).
+    def coordinator(self, key: str, listener_name: str) -> NodeAddress | None:
+        """The coordinator of a group or a transactional id, as a client of a listener reaches it:
+        the same while the same nodes are up (B-E1).
         """
-        up = self.addresses()
+        up = self.addresses(listener_name)
         return up[binascii.crc32(key.encode("utf-8")) % len(up)] if up else None
 
     def node_up(self, address: NodeAddress) -> list[Partition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fastprod.broker.faults.target import Place
 from fastprod.broker.network.request import (
@@ -18,6 +18,7 @@ from fastprod.broker.network.request import (
 )
 
 _pack_size = struct.Struct(">i").pack
+_CORRELATION_ID_BYTES: Final = 4
 
 
 class Held(Protocol):
@@ -54,6 +55,7 @@ class AnswerPlan:
         truncate_to_bytes: after so many bytes the connection is closed.
         is_lost: the connection is closed instead.
         is_answered: the request has been answered already.
+        is_garbled: all but its correlation id makes no sense.
         refused: errors to put into it.
     """
 
@@ -63,6 +65,7 @@ class AnswerPlan:
     truncate_to_bytes: int | None = None
     is_lost: bool = False
     is_answered: bool = False
+    is_garbled: bool = False
     refused: dict[Place, int] = field(default_factory=dict)
 
     @property
@@ -71,6 +74,13 @@ class AnswerPlan:
         return not (
             self.delay_ms or self.dribble or self.is_lost or self.truncate_to_bytes is not None
         )
+
+
+def garbled(parts: Sequence[SizedBuffer]) -> list[SizedBuffer]:
+    """Return an answer of the same size and for the same request, with every other bit flipped."""
+    answer = b"".join(parts)
+    body = bytes(each ^ 0xFF for each in answer[_CORRELATION_ID_BYTES:])
+    return [answer[:_CORRELATION_ID_BYTES] + body]
 
 
 class PlannedAnswer:

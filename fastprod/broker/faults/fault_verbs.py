@@ -12,6 +12,7 @@ from fastprod.broker.faults.planned_faults import (
     AppendLate,
     Delay,
     Effect,
+    Garble,
     Instead,
     Interceptor,
     Lose,
@@ -174,6 +175,26 @@ class FaultVerbs:
         self._plan(effect, api, n, topic, partition, after, node)
 
     @_shares
+    def garble(
+        self,
+        api: str | int,
+        n: int | None = 1,
+        topic: str | None = None,
+        partition: int | None = None,
+        after: int = 0,
+        *,
+        node: int | None = None,
+    ) -> None:
+        """Do what was asked, and answer with bytes that make no sense.
+
+        Size and correlation id are right, so that the client takes it for its answer.
+
+        Args:
+            n: how many requests; not those with acks=0, they have no answer.
+        """
+        self._plan(Garble(), api, n, topic, partition, after, node)
+
+    @_shares
     def time_out_then_append(
         self,
         n: int | None = 1,
@@ -314,7 +335,7 @@ class FaultVerbs:
         after: int,
         node: int | None,
     ) -> None:
-        needs_answer = isinstance(effect, AppendLate | Truncate | Dribble)
+        needs_answer = isinstance(effect, AppendLate | Truncate | Dribble | Garble)
         at = aim(api, topic, partition, node)._replace(is_at_answers=needs_answer)
         self._planned.plan(effect, at, n, after)
 

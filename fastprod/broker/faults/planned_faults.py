@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fastprod.broker.api_table import APIS
-from fastprod.broker.faults.answers import AnswerPlan, Dribble, PlannedAnswer
+from fastprod.broker.faults.answers import AnswerPlan, Dribble, PlannedAnswer, garbled
 from fastprod.broker.faults.fault_queue import FaultQueue, PlannedFault
 from fastprod.broker.faults.held_actions import HeldActions
 from fastprod.broker.faults.hooks import Action, Close, Drop, Faults
@@ -52,13 +52,17 @@ class Truncate(NamedTuple):
     size_bytes: int
 
 
+class Garble(NamedTuple):
+    """Handle the request, and send an answer that makes no sense."""
+
+
 class Delay(NamedTuple):
     """Handle the request, and answer later."""
 
     ms: float
 
 
-RequestEffect = Refuse | Instead | AppendLate | Lose | Truncate
+RequestEffect = Refuse | Instead | AppendLate | Lose | Truncate | Garble
 Effect = RequestEffect | Delay | Dribble
 
 
@@ -184,6 +188,8 @@ class PlannedFaults(Faults):
         is_changed = bool(plan.refused) and parts is not None
         if parts is not None and is_changed:
             parts = refuse_places(request.header, parts, plan.refused)
+        if parts is not None and plan.is_garbled:
+            parts, is_changed = garbled(parts), True
         if plan.sends_as_usual:
             return parts if is_changed else None
         return PlannedAnswer(plan, parts, is_changed)
@@ -254,7 +260,7 @@ class _LateAppend:
 
 
 def _settle(
-    effect: Instead | AppendLate | Lose | Truncate, plan: AnswerPlan
+    effect: Instead | AppendLate | Lose | Truncate | Garble, plan: AnswerPlan
 ) -> Action | AppendLate | None:
     if isinstance(effect, Instead):
         return effect.action
@@ -262,6 +268,8 @@ def _settle(
         return effect
     if isinstance(effect, Truncate):
         plan.truncate_to_bytes = effect.size_bytes
+    elif isinstance(effect, Garble):
+        plan.is_garbled = True
     else:
         plan.is_lost = True
     return None

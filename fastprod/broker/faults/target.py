@@ -18,8 +18,6 @@ from fastprod.protocol.api_keys import (
     LIST_OFFSETS,
     METADATA,
     PRODUCE,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
 )
 
 ALL_APIS: Final = "all"
@@ -143,8 +141,7 @@ def aim(
         node: a node's id, from 0 on.
 
     Raises:
-        ValueError: no such API, a negative number, requests of that API do not say this, or no
-            fault reaches them.
+        ValueError: no such API, a negative number, or requests of that API do not say this.
     """
     api_key = None if api == ALL_APIS else api_key_of(api)
     if topic is not None and (not isinstance(topic, str) or not topic):
@@ -155,8 +152,6 @@ def aim(
         check_count("node", node, 0)
     if api_key is not None:
         name = APIS[api_key].name
-        if api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
-            raise ValueError(f"no fault reaches {name}: a network thread answers it")
         if topic is not None and api_key not in _PLACES:
             raise ValueError(f"a {name} request names no topic: leave out topic={topic!r}")
         if partition is not None and api_key not in _NAME_PARTITIONS:

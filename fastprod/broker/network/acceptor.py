@@ -13,11 +13,12 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
-from fastprod.broker.network.connection import Address, Connection, hang_up
+from fastprod.broker.network.admission import Admission
+from fastprod.broker.network.connection import Address, hang_up
 from fastprod.broker.network.connection_quotas import (
     ConnectionQuotas,
     ConnectionThrottledError,
@@ -25,15 +26,9 @@ from fastprod.broker.network.connection_quotas import (
     WaitAbandonedError,
 )
 from fastprod.broker.network.rate_quota import UNLIMITED
-from fastprod.broker.network.sasl_authenticator import SaslAuthenticator
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.wake_pipe import WakePipe
 from fastprod.errors import IllegalStateError
-
-if TYPE_CHECKING:
-    import ssl
-
-    from fastprod.broker.network.tls_terminator import TlsTerminator
 
 _log = logging.getLogger(__name__)
 
@@ -58,9 +53,7 @@ class Listener:
         port: 0: the system chooses one.
         max_connections: of this listener.
         max_connection_creation_rate: of this listener, a second.
-        ssl_context: with a certificate; clients speak TLS. None: they do not.
-        new_authenticator: makes the authenticator of a connection; None: clients need not
-            authenticate.
+        admission: what clients must prove; default: nothing.
     """
 
     name: str = "PLAINTEXT"
@@ -68,8 +61,7 @@ class Listener:
     port: int = 0
     max_connections: int = UNLIMITED
     max_connection_creation_rate: float = UNLIMITED
-    ssl_context: ssl.SSLContext | None = None
-    new_authenticator: Callable[[Connection], SaslAuthenticator] | None = None
+    admission: Admission = field(default_factory=Admission)
 
 
 class AcceptingProcessor(Protocol):
@@ -134,15 +126,6 @@ def open_listening_socket(listener: Listener, config: AcceptorConfig) -> socket.
     return listening
 
 
-def _terminator(listener: Listener, name: str) -> TlsTerminator | None:
-    if listener.ssl_context is None:
-        return None
-    # Most brokers do without, and it brings `ssl`.
-    from fastprod.broker.network.tls_terminator import TlsTerminator  # noqa: PLC0415
-
-    return TlsTerminator(listener.ssl_context, f"fastprod-tls-{name}")
-
-
 class Acceptor:
     """Accepts what comes in on a listener and deals it out to its Processors in turn.
 
@@ -203,12 +186,11 @@ class Acceptor:
         self.host: str = address[0]
         self.port: int = address[1]
         with contextlib.ExitStack() as on_error:
-            on_error.callback(self._listening.close)
+            on_error.callback(hang_up, self._listening)
             self._wake = WakePipe()
             on_error.callback(self._wake.close)
             self._selector = selectors.DefaultSelector()
             on_error.callback(self._selector.close)
-            self._tls = _terminator(listener, name)
             on_error.pop_all()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._selector.register(self._listening, selectors.EVENT_READ)
@@ -230,8 +212,6 @@ class Acceptor:
             for processor in self.processors:
                 processor.start()
             self._started_ns = self._clock.monotonic_ns()
-            if self._tls is not None:
-                self._tls.start()
             self._thread.start()
 
     def begin_shutdown(self) -> None:
@@ -261,10 +241,7 @@ class Acceptor:
             late = TimeoutError(f"{self._thread.name} has not ended within {timeout_s} s")
         else:
             self._close()
-        steps = [processor.shutdown for processor in self.processors]
-        if self._tls is not None:
-            steps.append(self._tls.shutdown)
-        for step in steps:
+        for step in [processor.shutdown for processor in self.processors]:
             try:
                 step(max(0.0, deadline - time.monotonic()))
             except TimeoutError as error:
@@ -279,7 +256,8 @@ class Acceptor:
             self._closed = True
         self._ended_ns = self._clock.monotonic_ns()
         self._unsubscribe()
-        self._listening.close()
+        # Whatever child has a copy of it: the port is free, and nobody connects any more.
+        hang_up(self._listening)
         for *_, sock in self._parked:
             hang_up(sock)
         self._parked.clear()
@@ -302,8 +280,6 @@ class Acceptor:
         # Its own descriptor alone: the set behind it is the parent's too.
         self._selector.close()
         self._wake.abandon()
-        if self._tls is not None:
-            self._tls.abandon()
         for processor in self.processors:
             processor.abandon()
 
@@ -406,10 +382,6 @@ class Acceptor:
         try:
             self._configure(sock)
             local = sock.getsockname()[:2]
-            if self._tls is not None:
-                with _accepting:
-                    sock = self._tls.wrap(sock, address)
-                    self._accepted.add(sock)
             taken = self._assign(sock, address, local)
         except OSError as error:
             _log.info("listener %s: closed: %s:%d: %s", self.listener.name, *address, error)

@@ -54,6 +54,7 @@ class Connection:
         local_address: (host, port) of this end.
         remote_address: (host, port) of the client.
         principal: who the client is; ANONYMOUS without authentication.
+        is_named: whether its certificate, if it has one, has been looked at.
         client_software: set by whoever handles ApiVersions v3 and later (B-A3.8); any thread.
         is_open: False once its Processor has closed it; any thread may read it.
         mute_state: why it is not read (B-A3.11).
@@ -63,6 +64,7 @@ class Connection:
         "channel_id",
         "client_software",
         "id",
+        "is_named",
         "is_open",
         "listener_name",
         "local_address",
@@ -89,6 +91,7 @@ class Connection:
         self.remote_address = remote_address
         self.principal = ANONYMOUS
         self.client_software = UNKNOWN_SOFTWARE
+        self.is_named = False
         self.is_open = True
         self.mute_state = MuteState.NOT_MUTED
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from fastprod._core.io.server_selector import SENT, Disconnect, Frame, PollEvents, ServerSelector
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.network.admission import Admission
 from fastprod.broker.network.connection import Address, Connection, hang_up
 from fastprod.broker.network.connection_ids import ConnectionIds
 from fastprod.broker.network.connection_quotas import Quotas
@@ -32,8 +33,9 @@ from fastprod.broker.network.request import (
 from fastprod.broker.network.request_channel import RequestChannel
 from fastprod.broker.network.request_handling import RequestHandler, handle_request
 from fastprod.broker.network.request_metrics import RequestMetrics
-from fastprod.broker.network.sasl_authenticator import SaslAuthenticator, SessionExpiredError
+from fastprod.broker.network.sasl.authenticator import SaslAuthenticator, SessionExpiredError
 from fastprod.broker.network.throttles import Throttles
+from fastprod.broker.network.tls.tls_failure import tls_failure
 from fastprod.broker.threads.clock import Clock
 from fastprod.errors import IllegalStateError
 
@@ -65,13 +67,13 @@ class Processor:
         new_connections_capacity_count: how many accepted sockets may wait, and how many one turn
             of the loop registers at most (B-A3.1).
         selector: polls the connections; the Processor closes it. None: makes its own.
-        new_authenticator: makes the authenticator of a connection; None: clients need not
-            authenticate.
+        admission: what clients must prove; None: nothing.
 
     Attributes:
         id: the processor_id.
         created_count: connections registered so far.
         closed_count: how many of them have ended.
+        failed_handshake_count: how many of those made no TLS connection.
         expired_count: how many of those were idle for too long (`ExpiredConnectionsKilledCount`).
         incoming_bytes: of whole requests, size prefixes included.
         outgoing_bytes: of whole responses, likewise.
@@ -98,13 +100,14 @@ class Processor:
         disconnect_listeners: Sequence[Callable[[Connection], None]] = (),
         new_connections_capacity_count: int = 20,
         selector: ServerSelector | None = None,
-        new_authenticator: Callable[[Connection], SaslAuthenticator] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.id = processor_id
         self.listener_name = listener_name
         self.created_count = 0
         self.closed_count = 0
         self.expired_count = 0
+        self.failed_handshake_count = 0
         self.incoming_bytes = 0
         self.outgoing_bytes = 0
         self.turn_count = 0
@@ -116,7 +119,7 @@ class Processor:
         self._recorder = metrics.recorder()
         self._inline_handler = inline_handler
         self._disconnect_listeners = tuple(disconnect_listeners)
-        self._new_authenticator = new_authenticator
+        self._admission = admission or Admission()
         self._new_connections = NewConnections(new_connections_capacity_count)
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -315,14 +318,15 @@ class Processor:
         sock, local, remote = new
         name = self._ids.take(local, remote)
         try:
-            channel_id = self._selector.register(sock.fileno())
+            channel_id = self._selector.register(sock.fileno(), self._admission.tls_context())
         except BaseException:
             self._ids.give_back(name)
             raise
         sock.detach()
         connection = Connection(name, channel_id, self.listener_name, self.id, local, remote)
-        if self._new_authenticator is not None:
-            self._authenticators[channel_id] = self._new_authenticator(connection)
+        authenticator = self._admission.authenticator(connection)
+        if authenticator is not None:
+            self._authenticators[channel_id] = authenticator
         self._connections[channel_id] = connection
         self.created_count += 1
         if not self.reading.is_on:
@@ -440,6 +444,9 @@ class Processor:
         self.incoming_bytes += len(frame) + _PREFIX_BYTES
         channel = self._channel
         authenticator = self._authenticators.get(connection.channel_id)
+        if self._admission.names_by_certificate and not connection.is_named:
+            certificate = self._selector.peer_certificate(connection.channel_id)
+            self._admission.name(connection, certificate)
         parse = self._parse_header if authenticator is None else authenticator.parse_header
         try:
             header = parse(memoryview(frame))
@@ -494,6 +501,9 @@ class Processor:
             _log.debug("%s: %s, errno %d", connection.id, gone.reason, gone.err)
             if gone.reason == "EXPIRED":
                 self.expired_count += 1
+            elif gone.reason == "TLS":
+                self.failed_handshake_count += 1
+                _log.warning("%s: no TLS connection: %s", connection.id, tls_failure(gone.tls_text))
             elif gone.reason == "OUTGROWN":
                 _log.warning(
                     "%s: closed, it was the slowest of the senders whose requests took all of "

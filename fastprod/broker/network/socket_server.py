@@ -172,7 +172,7 @@ class SocketServer:
             selector=ServerSelector(
                 self._config.socket_request_max_bytes, pool_bytes=self._processor_pool_bytes
             ),
-            new_authenticator=listener.new_authenticator,
+            admission=listener.admission,
         )
 
     def _wake_processors(self) -> None:
@@ -429,6 +429,7 @@ class SocketServer:
             "connection-count": processor.connection_count,
             "connection-creation-total": processor.created_count,
             "connection-close-total": processor.closed_count,
+            "failed-handshake-total": processor.failed_handshake_count,
             "incoming-byte-total": processor.incoming_bytes,
             "outgoing-byte-total": processor.outgoing_bytes,
         }

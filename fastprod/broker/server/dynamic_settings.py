@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fastprod.broker.config import INT32_MAX, BrokerConfig
+from fastprod.broker.listeners import PROTOCOLS
 from fastprod.broker.network.connection_quotas import (
     ConnectionQuotas,
     check_max_per_ip,
@@ -23,8 +24,6 @@ _PER_IP, _OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.override
 _FIELDS: Final = {each: each.replace(".", "_") for each in (_COUNT, _PER_IP, _OVERRIDES, _RATE)}
 _LISTENER_PREFIX: Final = "listener.name."
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
-# Each listener is called like the protocol that it speaks.
-_LISTENERS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
 
 Changes = Mapping[str, str | None]
 """Settings to their new values as text; None: back to what holds without the change."""
@@ -81,14 +80,21 @@ class DynamicSettings:
     Args:
         config: what holds without a change.
         node_ids: every node.
+        listener_names: of each node.
 
     Raises:
         ConfigError: the limits of `config` cannot be.
     """
 
-    def __init__(self, config: BrokerConfig, node_ids: Sequence[int]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+        listener_names: Collection[str] = PROTOCOLS,
+    ) -> None:
         self._config = config
         self._node_ids = tuple(node_ids)
+        self._listener_names = tuple(listener_names)
         self._overrides = resolved_overrides(
             parse_overrides(config.max_connections_per_ip_overrides)
         )
@@ -121,8 +127,10 @@ class DynamicSettings:
             ConfigError: a setting cannot be changed, or has a wrong value.
         """
         for name in changes:
-            if not can_change(name):
-                raise ConfigError(_not_dynamic(name), key=name)
+            listener = _split(name)
+            is_strange = listener is not None and listener[0] not in self._listeners()
+            if not can_change(name) or is_strange:
+                raise ConfigError(self._not_dynamic(name), key=name)
         with self._lock:
             level = {**self.changed(node_id), **changes}
             kept = {name: value for name, value in level.items() if value is not None}
@@ -149,8 +157,8 @@ class DynamicSettings:
         max_per_ip = typed.get(_PER_IP, config.max_connections_per_ip)
         check_max_per_ip(max_per_ip, overrides)
         listeners = {}
-        for name in _LISTENERS:
-            prefix = f"{_LISTENER_PREFIX}{name.lower()}."
+        for lower, name in self._listeners().items():
+            prefix = f"{_LISTENER_PREFIX}{lower}."
             count, rate = (typed.get(prefix + each, UNLIMITED) for each in (_COUNT, _RATE))
             listeners[name] = (count, rate)
         return _Limits(
@@ -161,21 +169,29 @@ class DynamicSettings:
             listeners,
         )
 
+    def _listeners(self) -> dict[str, str]:
+        """Their names as settings have them, in lower case, to their names."""
+        return {name.lower(): name for name in self._listener_names}
 
-def _not_dynamic(name: str) -> str:
-    return (
-        f"{name} cannot be changed while the broker runs; these can: {', '.join(_FIELDS)}, "
-        f"and of a listener listener.name.<protocol>.{_COUNT} and {_RATE}"
-    )
+    def _not_dynamic(self, name: str) -> str:
+        return (
+            f"{name} cannot be changed while the broker runs; these can: {', '.join(_FIELDS)}, "
+            f"and listener.name.<name>.{_COUNT} and {_RATE} of the listeners "
+            f"{', '.join(self._listeners())}"
+        )
 
 
 def _split(name: str) -> tuple[str, str] | None:
     """The listener and the setting of a name like listener.name.ssl.max.connections."""
     if not name.startswith(_LISTENER_PREFIX):
         return None
-    listener, _, setting = name.removeprefix(_LISTENER_PREFIX).partition(".")
-    is_known = listener.upper() in _LISTENERS and listener.islower()
-    return (listener, setting) if is_known and setting in (_COUNT, _RATE) else None
+    rest = name.removeprefix(_LISTENER_PREFIX)
+    for setting in (_COUNT, _RATE):
+        listener = rest.removesuffix(f".{setting}")
+        # Their names are in lower case here, and may have dots.
+        if listener not in ("", rest) and listener == listener.lower():
+            return listener, setting
+    return None
 
 
 def _typed(name: str, text: str) -> Any:
@@ -187,9 +203,10 @@ def _typed(name: str, text: str) -> Any:
     if name == _OVERRIDES:
         return {checked_address(host): count for host, count in parse_overrides(text).items()}
     low = 0 if name in (_COUNT, _PER_IP) else 1
-    if not _WHOLE_NUMBER.fullmatch(text.strip()):
+    digits = text.strip()  # also of characters that int() does not take for blanks
+    if not _WHOLE_NUMBER.fullmatch(digits):
         raise ConfigError(f"{name} is {text!r}; it must be a whole number", key=name)
-    value = int(text)
+    value = int(digits)
     if not low <= value <= INT32_MAX:
         raise ConfigError(
             f"{name} is {value}; it must be from {low} to {INT32_MAX:,}", key=name, value=value

@@ -12,6 +12,7 @@ from fastprod.broker.network.request import Request, SizedBuffer, shortened
 from fastprod.broker.server.apis.api_versions import ApiVersionsApi
 from fastprod.broker.server.apis.call import ApiHandler, Call
 from fastprod.broker.server.apis.error_counts import error_counts
+from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.server.request_log import RequestLog
 from fastprod.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
 from fastprod.protocol.api_keys import API_VERSIONS, PRODUCE
@@ -32,6 +33,7 @@ class KafkaApis:
         handlers: by API key.
         faults: asked before and after each request.
         request_log: told of each request.
+        authorizer: says who may do what.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class KafkaApis:
         handlers: Mapping[int, ApiHandler],
         faults: Faults,
         request_log: RequestLog,
+        authorizer: Authorizer,
     ) -> None:
         self._table = table
         self._api_versions = ApiVersionsApi(table)
         self._handlers: dict[int, ApiHandler] = {API_VERSIONS: self._api_versions, **handlers}
         self.faults = faults
         self.request_log = request_log
+        self.authorizer = authorizer
 
     def handle(self, request: Request) -> None:
         """Answer `request`, now or later; never waits for other requests (B-A5.6).

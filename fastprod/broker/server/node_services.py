@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -18,11 +18,14 @@ from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import SavedTopic, Topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.hooks import Faults
+from fastprod.broker.listeners import PROTOCOLS
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_directory import LogDirectory
 from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.connection_quotas import ConnectionQuotas
+from fastprod.broker.network.sasl.users import Users
+from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
 from fastprod.broker.server.apis.alter_configs import IncrementalAlterConfigsApi
 from fastprod.broker.server.apis.call import ApiHandler
 from fastprod.broker.server.apis.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
@@ -34,12 +37,18 @@ from fastprod.broker.server.apis.list_offsets import ListOffsetsApi
 from fastprod.broker.server.apis.metadata import DescribeClusterApi, MetadataApi
 from fastprod.broker.server.apis.produce import ProduceApi
 from fastprod.broker.server.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
+from fastprod.broker.server.apis.scram_credentials import (
+    AlterUserScramCredentialsApi,
+    DescribeUserScramCredentialsApi,
+)
 from fastprod.broker.server.apis.topics import CreateTopicsApi, DeleteTopicsApi
+from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.server.dynamic_settings import DynamicSettings
 from fastprod.broker.server.ip_quotas import IpQuotas
 from fastprod.broker.server.kafka_apis import KafkaApis
 from fastprod.broker.server.replica_manager import ReplicaManager
 from fastprod.broker.server.request_log import RequestLog
+from fastprod.broker.server.sasl_exchanges import SaslExchanges
 from fastprod.broker.threads.clock import Clock, SystemClock
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
@@ -57,6 +66,10 @@ class NodeServices:
         data_dir: logs and topics are kept there and found again; None: in memory.
         table: versions of the APIs.
         faults: asked about each request.
+        listener_names: of each node; by default those that are called like their protocols.
+        users: who may log in; None: nobody.
+        authorizer: says who may do what; None: everybody may do everything, until somebody says
+            otherwise.
 
     Raises:
         ConfigError: the folder is in use, or damaged.
@@ -71,11 +84,16 @@ class NodeServices:
         data_dir: Path | None,
         table: ApiTable,
         faults: Faults,
+        listener_names: Collection[str] = PROTOCOLS,
+        users: Users | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.table = table
-        self._dynamic_settings = DynamicSettings(config, node_ids)
+        self.users = users or Users()
+        self.authorizer = authorizer or Authorizer()
+        self._dynamic_settings = DynamicSettings(config, node_ids, listener_names)
         self._ip_quotas = IpQuotas()
         self._directory = None if data_dir is None else DataDirectory(data_dir)
         self._log_directory = None if data_dir is None else LogDirectory(data_dir)
@@ -104,7 +122,8 @@ class NodeServices:
             self._removal_worker.put(lambda: self._remove(left))
         self.replica_manager = ReplicaManager(self.topics)
         self.request_log = RequestLog(config.request_log_size)
-        self.apis = KafkaApis(table, self._handlers(), faults, self.request_log)
+        self.sasl_exchanges = SaslExchanges(faults, self.request_log)
+        self.apis = KafkaApis(table, self._handlers(), faults, self.request_log, self.authorizer)
 
     def _restore(self, node_ids: Sequence[int]) -> None:
         directory = self._directory
@@ -195,6 +214,11 @@ class NodeServices:
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
             "AlterClientQuotas": AlterClientQuotasApi(self._ip_quotas),
             "DescribeCluster": DescribeClusterApi(cluster),
+            "DescribeAcls": DescribeAclsApi(self.authorizer),
+            "CreateAcls": CreateAclsApi(self.authorizer),
+            "DeleteAcls": DeleteAclsApi(self.authorizer),
+            "DescribeUserScramCredentials": DescribeUserScramCredentialsApi(self.users),
+            "AlterUserScramCredentials": AlterUserScramCredentialsApi(self.users),
             "SaslHandshake": SaslHandshakeApi(),
             "SaslAuthenticate": SaslAuthenticateApi(),
         }

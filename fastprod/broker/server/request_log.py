@@ -9,10 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from fastprod.broker.api_table import APIS
 from fastprod.broker.network.request import Request
-from fastprod.protocol.api_keys import PRODUCE
+from fastprod.protocol.api_keys import ALTER_USER_SCRAM_CREDENTIALS, PRODUCE
 
 # A decoded message takes several times the bytes that it came in.
 _MOST_BYTES: Final = 4 * 1024 * 1024
+
+# A salted password is as good as the password.
+_SECRET: Final = (ALTER_USER_SCRAM_CREDENTIALS,)
 
 _Row = tuple[int, int, int, int, str | None, int, str, int, Any]
 
@@ -29,8 +32,9 @@ class LoggedRequest(NamedTuple):
         node_id: node that was asked.
         connection_id: Kafka's name of the connection (B-A3.2).
         received_ns: by the broker's clock.
-        message: the decoded request; None for Produce, whose records it would keep alive, and for
-            a version that cannot be decoded.
+        message: the decoded request; None for Produce, whose records it would keep alive, for
+            AlterUserScramCredentials, which holds secrets, and for a version that cannot be
+            decoded.
     """
 
     number: int
@@ -76,7 +80,7 @@ class RequestLog:
                     request.node_id,
                     request.connection.id,
                     request.received_ns,
-                    None if is_produce else message,
+                    None if is_produce or header.api_key in _SECRET else message,
                 )
             )
             self._sizes.append(size_bytes)

@@ -53,6 +53,8 @@ class WakePipe:
 
     def abandon(self) -> None:
         """In the child of a fork: as `close`, whoever held the lock."""
+        if self._closed:
+            return
         self._closed = True
         os.close(self._read_end)
         os.close(self._write_end)

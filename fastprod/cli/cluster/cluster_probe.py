@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from fastprod.cli.cluster.broker_connection import (
-    BrokerConnection,
-    ConnectionTrouble,
-    resolve_in_time,
-)
+from fastprod.cli.cluster.broker_access import BrokerAccess
+from fastprod.cli.cluster.broker_connection import BrokerConnection, Channel
+from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
+from fastprod.cli.cluster.resolution import resolve_in_time
 from fastprod.cli.output.failure import Unreachable
+from fastprod.client.addresses import Address
 from fastprod.client.api_versions import ApiVersions
 from fastprod.client.metadata.metadata_answer import NO_LEADER
 from fastprod.config_values import BootstrapAddress
@@ -108,19 +109,35 @@ def common_version(versions: ApiVersions | None, api_key: int) -> int | None:
         return None
 
 
+def _ways(
+    broker: BootstrapAddress, timeout_s: float, access: BrokerAccess | None
+) -> list[Callable[[], Address | Channel]]:
+    """How a broker may be reached, in the order of trying."""
+    if access is None:
+        addresses = resolve_in_time(broker.host, broker.port, timeout_s)
+        return [partial(Address, *each) for each in addresses]
+    from fastprod.cli.cluster.engine_channel import EngineChannel  # noqa: PLC0415
+
+    routes = access.routes(broker, timeout_s)
+    return [partial(EngineChannel, access, broker, each, timeout_s) for each in routes]
+
+
 def connect(
-    host: str, port: int, timeout_s: float, finding: BrokerFinding
+    broker: BootstrapAddress,
+    timeout_s: float,
+    finding: BrokerFinding,
+    access: BrokerAccess | None = None,
 ) -> BrokerConnection | None:
     """Connect to the first address of a host that answers; the result goes into `finding`."""
     began_s = time.monotonic()
     try:
-        addresses = resolve_in_time(host, port, timeout_s)
+        ways = _ways(broker, timeout_s, access)
     except ConnectionTrouble as error:
         finding.troubles.append(str(error))
         return None
-    for address in addresses:
+    for way in ways:
         try:
-            connection = BrokerConnection(address, timeout_s)
+            connection = BrokerConnection(way(), timeout_s)
         except ConnectionTrouble as error:
             finding.troubles.append(str(error))
             continue
@@ -131,12 +148,15 @@ def connect(
     return None
 
 
-def reach_cluster(servers: Iterable[BootstrapAddress], timeout_s: float) -> BrokerConnection:
+def reach_cluster(
+    servers: Iterable[BootstrapAddress], timeout_s: float, access: BrokerAccess | None = None
+) -> BrokerConnection:
     """A connection to the first bootstrap server that answers.
 
     Args:
         servers: in the order of trying.
         timeout_s: limit of each step, in seconds.
+        access: how they are reached; None: in plain text.
 
     Raises:
         Unreachable: none answers; the message has each one's reason.
@@ -144,25 +164,28 @@ def reach_cluster(servers: Iterable[BootstrapAddress], timeout_s: float) -> Brok
     troubles: list[str] = []
     for server in servers:
         finding = BrokerFinding(server.host, server.port)
-        connection = connect(server.host, server.port, timeout_s, finding)
+        connection = connect(server, timeout_s, finding, access)
         if connection is not None:
             return connection
         troubles += finding.troubles
     raise Unreachable("; ".join(troubles))
 
 
-def examine_cluster(servers: Iterable[BootstrapAddress], timeout_s: float) -> ClusterFinding:
+def examine_cluster(
+    servers: Iterable[BootstrapAddress], timeout_s: float, access: BrokerAccess | None = None
+) -> ClusterFinding:
     """Ask every bootstrap server, and every broker that the cluster announces.
 
     Args:
         servers: bootstrap servers.
         timeout_s: limit of each step, in seconds.
+        access: how they are reached; None: in plain text.
     """
     found = ClusterFinding([])
     for server in servers:
         finding = BrokerFinding(server.host, server.port)
         found.bootstrap.append(finding)
-        connection = connect(server.host, server.port, timeout_s, finding)
+        connection = connect(server, timeout_s, finding, access)
         if connection is None:
             continue
         with connection:
@@ -172,15 +195,18 @@ def examine_cluster(servers: Iterable[BootstrapAddress], timeout_s: float) -> Cl
                 except ConnectionTrouble as error:
                     finding.troubles.append(str(error))
     if found.metadata is not None:
-        found.brokers = _examine_brokers(found.metadata, timeout_s)
+        found.brokers = _examine_brokers(found.metadata, timeout_s, access)
     return found
 
 
-def _examine_brokers(metadata: MetadataResponse, timeout_s: float) -> list[BrokerFinding]:
+def _examine_brokers(
+    metadata: MetadataResponse, timeout_s: float, access: BrokerAccess | None
+) -> list[BrokerFinding]:
     found = []
     for node in sorted(metadata.brokers, key=attrgetter("node_id")):
         finding = BrokerFinding(node.host, node.port, node.node_id)
-        connection = connect(node.host, node.port, timeout_s, finding)
+        where = BootstrapAddress(node.host, node.port)
+        connection = connect(where, timeout_s, finding, access)
         if connection is not None:
             connection.close()
         found.append(finding)

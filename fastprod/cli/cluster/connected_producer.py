@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from fastprod.cli.cluster.broker_connection import ConnectionTrouble
+from fastprod.cli.cluster.broker_access import broker_access
 from fastprod.cli.cluster.cluster_probe import reach_cluster
+from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.options.client_settings import ClientSettings
 from fastprod.cli.output.failure import Unreachable
 from fastprod.errors import InvalidTopicError, KafkaError
@@ -26,13 +27,7 @@ def connected_producer(client: ClientSettings, topic: str) -> KafkaProducer:
 
     Blocks: up to `timeout_s` for each bootstrap server, and once more for the topic.
     """
-    with reach_cluster(client.config.bootstrap_servers, client.timeout_s) as connection:
-        try:
-            connection.metadata([topic])
-        except ConnectionTrouble as error:
-            raise Unreachable(str(error)) from error
-        except SchemaError as error:
-            raise click.UsageError(f"the topic's name cannot be one: {error}") from error
+    _ask_at_once(client, topic)
     try:
         producer = KafkaProducer(client.by_name)
     except KafkaError as error:
@@ -47,3 +42,18 @@ def connected_producer(client: ClientSettings, topic: str) -> KafkaProducer:
             raise Unreachable(str(error)) from error
         raise
     return producer
+
+
+def _ask_at_once(client: ClientSettings, topic: str) -> None:
+    """Ask a broker for the topic: a producer would keep trying, and a command tells why not."""
+    servers = client.config.bootstrap_servers
+    with (
+        broker_access(client.config) as access,
+        reach_cluster(servers, client.timeout_s, access) as connection,
+    ):
+        try:
+            connection.metadata([topic])
+        except ConnectionTrouble as error:
+            raise Unreachable(str(error)) from error
+        except SchemaError as error:
+            raise click.UsageError(f"the topic's name cannot be one: {error}") from error

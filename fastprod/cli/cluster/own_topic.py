@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from fastprod.cli.cluster.broker_connection import ConnectionTrouble
+from fastprod.cli.cluster.broker_access import broker_access
 from fastprod.cli.cluster.cluster_probe import reach_cluster
+from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.options.client_settings import ClientSettings
 from fastprod.cli.output.failure import Unreachable
 from fastprod.errors import KafkaError
@@ -27,7 +28,10 @@ def own_topic(client: ClientSettings, topic: str, partition_count: int) -> Itera
         Unreachable: it cannot be created.
     """
     servers = client.config.bootstrap_servers
-    with reach_cluster(servers, client.timeout_s) as connection:
+    with (
+        broker_access(client.config) as access,
+        reach_cluster(servers, client.timeout_s, access) as connection,
+    ):
         try:
             connection.create_topic(topic, partition_count)
         except (ConnectionTrouble, KafkaError) as error:
@@ -36,7 +40,10 @@ def own_topic(client: ClientSettings, topic: str, partition_count: int) -> Itera
         yield
     finally:
         try:
-            with reach_cluster(servers, client.timeout_s) as connection:
+            with (
+                broker_access(client.config) as access,
+                reach_cluster(servers, client.timeout_s, access) as connection,
+            ):
                 connection.delete_topic(topic)
         except (Unreachable, ConnectionTrouble, KafkaError) as error:
             click.echo(f"fastprod demo: the topic {topic} is left over: {error}", err=True)

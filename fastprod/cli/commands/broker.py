@@ -13,6 +13,7 @@ from types import FrameType
 import click
 
 from fastprod.broker.broker import Broker
+from fastprod.cli.options.broker_security import BrokerSecurityOptions, broker_security_options
 from fastprod.cli.options.common import verbose_option
 from fastprod.cli.output.failure import EXIT_CODES, Unreachable
 from fastprod.cli.output.standard_output import print_out
@@ -79,6 +80,7 @@ _LOOK_S = 0.5
     metavar="RELEASE",
     help="Offer no newer versions than this release of Kafka, such as 2.8.",
 )
+@broker_security_options
 @click.option("--end-with-stdin", is_flag=True, hidden=True)
 @verbose_option
 def broker(
@@ -93,12 +95,14 @@ def broker(
     sync: str,
     validation: str,
     max_versions: str | None,
+    security: BrokerSecurityOptions,
     end_with_stdin: bool,
 ) -> None:
     """Run a Kafka broker, for tests and development, until Ctrl-C or SIGTERM.
 
     When clients can connect it prints one line with its address to stdout. Not for production:
-    there is only one copy of each record.
+    there is only one copy of each record. With TLS or users a second line names the files with
+    the settings for clients.
     """
     if discard and data_dir is not None:
         raise click.UsageError("--discard keeps no records: leave --data-dir out")
@@ -113,7 +117,7 @@ def broker(
             brokers=node_count,
             topics=_topics(topics),
             host=host,
-            port=port,
+            port=security.port(port),
             data_dir=data_dir,
             discard=discard,
             validation=validation,
@@ -121,9 +125,12 @@ def broker(
             auto_create_topics=not no_auto_create,
             num_partitions=partition_count,
             max_versions=max_versions,
+            **security.arguments(),
         )
-        with served:
+        with served, security.files(served) as files_line:
             print_out(_start_line(served.bootstrap_servers, data_dir, discard, validation))
+            if files_line:
+                print_out(files_line)
             if end_with_stdin:
                 threading.Thread(target=_await_end_of_stdin, args=(ended,), daemon=True).start()
             # A signal that another thread takes does not wake this one.

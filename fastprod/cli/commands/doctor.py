@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from fastprod.cli.cluster.broker_access import broker_access
 from fastprod.cli.cluster.cluster_probe import (
     BrokerFinding,
     ClusterFinding,
@@ -12,6 +13,7 @@ from fastprod.cli.cluster.cluster_probe import (
 )
 from fastprod.cli.installation import engine_facts, fastprod_facts, package_facts, python_facts
 from fastprod.cli.options.client_settings import (
+    SETTINGS_OPTIONS,
     ClientSettings,
     bootstrap_option,
     client_options,
@@ -27,6 +29,7 @@ from fastprod.cli.second_opinion import SAMPLE_COUNT, crc32c_difference
 @client_options(
     "fastprod-doctor",
     bootstrap_option(),
+    *SETTINGS_OPTIONS,
     timeout_option(5.0, "Time limit of each step: DNS, connecting, one answer of a broker."),
 )
 @verbose_option
@@ -36,9 +39,10 @@ def doctor(client: ClientSettings) -> None:
     The CRC-32C that goes into every batch is compared with that of another implementation, the
     package crc32c.
 
-    With --bootstrap-servers it asks each of them, and then each broker under the address that the
-    cluster announces: a producer must reach those, whatever the bootstrap servers are called. It
-    changes nothing.
+    With --bootstrap-servers, or where a file of settings names some, it asks each of them, and then
+    each broker under the address that the cluster announces: a producer must reach those, whatever
+    the bootstrap servers are called. It uses TLS, SASL and a proxy as the settings say, as a
+    producer does. It changes nothing.
     """
     report = Report()
     for heading, facts in (
@@ -54,12 +58,13 @@ def doctor(client: ClientSettings) -> None:
     agreement = f"the same by the package crc32c, of {SAMPLE_COUNT} samples"
     report.heading("comparison")
     report.line("CRC-32C", difference or agreement)
-    if client.bootstrap_servers is None or difference is not None:
+    if not client.names_cluster or difference is not None:
         report.print()
         if difference is not None:
             raise RecordsFailed(f"the CRC-32C of this engine is not to be trusted: {difference}")
         return
-    found = examine_cluster(client.config.bootstrap_servers, client.timeout_s)
+    with broker_access(client.config) as access:
+        found = examine_cluster(client.config.bootstrap_servers, client.timeout_s, access)
     _tell(report, found)
     report.print()
     if found.faults:

@@ -17,6 +17,7 @@ from fastprod.errors import ConfigError
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_SERVERS: Final = ("bootstrap.servers", "metadata.broker.list")
 _JAVA_PACKAGE: Final = "org.apache.kafka."
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -75,13 +76,31 @@ class ClientSettings:
         """
         return ",".join(str(server) for server in self.config.bootstrap_servers)
 
+    @property
+    def names_cluster(self) -> bool:
+        """Whether a cluster was named, by an option or in the file.
+
+        Raises:
+            click.UsageError: as `by_name`.
+        """
+        if self.bootstrap_servers is not None:
+            return True
+        return any(name.replace("_", ".") in _SERVERS for layer in self._layers for name in layer)
+
     @functools.cached_property
-    def _checked(self) -> tuple[dict[str, str], ProducerConfig]:
-        settings = {"bootstrap.servers": DEFAULT_BOOTSTRAP, "client.id": self.client_id}
+    def _layers(self) -> list[dict[str, str]]:
+        """What the file and the single settings say; the last one wins."""
         layers = [split_properties(self.properties, "--command-property")]
         if self.config_file is not None:
             layers.insert(0, read_properties(self.config_file))
-        for layer in layers:
+        return layers
+
+    @functools.cached_property
+    def _checked(self) -> tuple[dict[str, str], ProducerConfig]:
+        settings = {"client.id": self.client_id}
+        if not self.names_cluster:
+            settings["bootstrap.servers"] = DEFAULT_BOOTSTRAP
+        for layer in self._layers:
             for name, value in layer.items():
                 is_java = name.endswith(".serializer") and value.startswith(_JAVA_PACKAGE)
                 if not is_java:
@@ -89,6 +108,7 @@ class ClientSettings:
         if self.compression is not None:
             settings["compression.type"] = self.compression
         if self.bootstrap_servers is not None:
+            settings = {name: each for name, each in settings.items() if name not in _SERVERS}
             settings["bootstrap.servers"] = self.bootstrap_servers
         try:
             return settings, ProducerConfig(settings)
@@ -130,15 +150,15 @@ compression_option: Final = click.option(
     "--compression", type=click.Choice(_CODECS), help="Codec of the batches."
 )
 
-PRODUCER_OPTIONS: Final = (
-    bootstrap_option(DEFAULT_BOOTSTRAP),
+SETTINGS_OPTIONS: Final = (
     click.option(
         "--command-config",
         "--producer.config",
         "config_file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="A properties file with settings of the producer; --command-property overrides it.",
+        help="A properties file with settings of the producer; --command-property overrides it. "
+        "The place for passwords, or for references to them, as in sasl.password=${env:NAME}.",
     ),
     click.option(
         "-X",
@@ -148,8 +168,15 @@ PRODUCER_OPTIONS: Final = (
         "properties",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A setting of the producer by Kafka's name, such as linger.ms=5; may be repeated.",
+        help="A setting of the producer by Kafka's name, such as linger.ms=5; may be repeated. A "
+        "password does not belong here, but '${env:NAME}' and '${file:PATH}' do.",
     ),
+)
+"""The options for settings by their names, from a file and one by one."""
+
+PRODUCER_OPTIONS: Final = (
+    bootstrap_option(DEFAULT_BOOTSTRAP),
+    *SETTINGS_OPTIONS,
     topic_timeout_option,
 )
 """The options by which any setting of a producer can be given."""

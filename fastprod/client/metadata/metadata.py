@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -289,14 +290,27 @@ class Metadata:
             self._last_failure = error
 
     def fatal_error(self, error: KafkaError) -> None:
-        """Wake all waiters; one of them, or else the next one, gets ``error`` (P-H.7.2).
+        """Wake all waiters with ``error``; who comes later gets it at once (P-H.7.2).
 
-        An update that is applied before anybody got the error discards it.
+        So it is until an update is applied, or ``forget_fatal_error`` is called: Java's client
+        throws it once, and lets every other caller wait for max.block.ms.
         """
         with self._changed:
             self._fatal_error = error
             self._last_failure = error
             self._changed.notify_all()
+
+    def forget_fatal_error(self) -> None:
+        """What it said is no longer so: who waits, waits again."""
+        with self._changed:
+            self._fatal_error = None
+            self._schedule.forget_failures()
+
+    @property
+    def standing_error(self) -> KafkaError | None:
+        """A copy of what ``fatal_error`` was given, while it stands."""
+        error = self._fatal_error
+        return None if error is None else copy.copy(error)
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """The error of the latest response that named the topic; None if it had none."""
@@ -419,9 +433,8 @@ class Metadata:
         """Wait for a version above ``seen_version``; False if the deadline came first."""
         with self._changed:
             while True:
-                error, self._fatal_error = self._fatal_error, None
-                if error is not None:
-                    raise error
+                if self._fatal_error is not None:
+                    raise copy.copy(self._fatal_error)  # tracebacks are added to what is raised
                 if self._is_closed:
                     raise ProducerClosedError("Producer closed while send in progress") from (
                         KafkaError("Requested metadata update after close")

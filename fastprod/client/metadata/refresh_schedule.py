@@ -117,6 +117,11 @@ class RefreshSchedule:
         self._attempts += 1
         self._equivalent_count = 0
 
+    def forget_failures(self) -> None:
+        """What made requests fail is no longer so: the next one need not wait."""
+        self._attempts = 0
+        self._attempts_backoff_ms = 0
+
     def _time_to_expiry_ms(self, now_ms: int) -> int:
         if self._last_successful_refresh_ms is None:
             return 0

@@ -33,6 +33,7 @@ from typing import Any, Final, Protocol
 
 from fastprod._core.engine.engine import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
+from fastprod.client.metrics.authentication_counters import AuthenticationCounters
 from fastprod.client.metrics.call_counters import TIMED_CALLS, CallCounters
 from fastprod.client.metrics.measurement import Measurement, Window
 from fastprod.client.metrics.metric_samples import MetricSamples
@@ -60,6 +61,10 @@ _METERS: Final = (
     ("incoming-byte", "received_bytes"),
     ("request", "requests_sent"),
     ("response", "responses_received"),
+    ("successful-authentication", "authentications"),
+    ("failed-authentication", "failed_authentications"),
+    ("successful-reauthentication", "reauthentications"),
+    ("failed-reauthentication", "failed_reauthentications"),
     ("select", "polls"),
 )
 _METER_NAMES: Final = tuple((f"{stem}-rate", f"{stem}-total", of) for stem, of in _METERS)
@@ -73,6 +78,7 @@ _AVERAGES: Final = (
     ("produce-throttle-time-avg", "all_throttle_ms", "throttling_responses", 1),
     ("io-wait-time-ns-avg", "io_wait_ns", "polls", 1),
     ("io-time-ns-avg", "io_ns", "polls", 1),
+    ("reauthentication-latency-avg", "reauthentication_ms", "reauthentications", 1),
 )
 # Name, maximum, and the counter that tells whether there was any.
 _MAXIMA: Final = (
@@ -80,6 +86,7 @@ _MAXIMA: Final = (
     ("record-size-max", "largest_record", "batches_sent"),
     ("request-size-max", "largest_request", "requests_sent"),
     ("produce-throttle-time-max", "longest_throttle_ms", "throttling_responses"),
+    ("reauthentication-latency-max", "longest_reauthentication_ms", "reauthentications"),
 )
 _LATENCIES: Final = (
     ("record-queue-time", "queue_time"),
@@ -100,6 +107,7 @@ _VALUES: Final = (
     ("bufferpool-wait-time-ns-total", "buffer_wait_ns"),
     ("bufferpool-wait-time-total", "buffer_wait_ns"),
     ("connection-count", "connections"),
+    ("successful-authentication-no-reauth-total", "authentications"),
     ("io-wait-time-ns-total", "io_wait_ns"),
     ("io-time-ns-total", "io_ns"),
     *((f"{call}-time-ns-total", call) for call in TIMED_CALLS),
@@ -139,6 +147,9 @@ class Dated(Protocol):
 class ProducerMetrics:
     """The metrics of one producer.
 
+    Attributes:
+        authentications: the control thread counts there.
+
     Args:
         engine: the native side.
         config: metrics_num_samples, metrics_sample_window_ms, metrics_recording_level, client_id.
@@ -161,6 +172,7 @@ class ProducerMetrics:
         self._clock_ns = clock_ns
         self._is_detailed = config.metrics_recording_level != "INFO"
         self._calls = CallCounters(clock_ns)
+        self.authentications = AuthenticationCounters()
         self._samples = MetricSamples(
             self._measure, config.metrics_num_samples, config.metrics_sample_window_ms, clock_ns
         )
@@ -222,6 +234,7 @@ class ProducerMetrics:
         counters["records_in_error"] = counters["records_failed"] + calls["errors"]
         counters["all_throttle_ms"] = counters["throttle_ms"] + calls["throttle_ms"]
         counters["throttling_responses"] = counters["responses"] + calls["responses"]
+        counters |= self.authentications.totals()
         counters["responses_received"] = sum(node.responses for node in nodes)
         counters["network_operations"] = counters["requests_sent"] + counters["responses_received"]
         counters["sent_bytes"] = sum(node.sent_bytes for node in nodes)
@@ -231,6 +244,7 @@ class ProducerMetrics:
         maxima["longest_throttle_ms"] = max(
             maxima["longest_throttle_ms"], self._calls.longest_throttle_ms(reset)
         )
+        maxima["longest_reauthentication_ms"] = self.authentications.longest_ms(reset)
         return Measurement(
             at_ns,
             counters,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from fastprod.config import ProducerConfig
-from fastprod.config_values import concealed
 from fastprod.errors import ConfigError
+from fastprod.security.secret import Secret, concealed
+from fastprod.settings.references import resolved
 from fastprod.spark.formats.format_options import FORMAT_OPTIONS, is_format_option
 from fastprod.spark.hidden_options import BYTES, HIDDEN, all_options, hidden_options
 
@@ -90,18 +91,9 @@ _CLASSES: Final = frozenset(
         "partitioner.class",
         "interceptor.classes",
         "metric.reporters",
-        "sasl.login.class",
-        "sasl.login.callback.handler.class",
-        "sasl.client.callback.handler.class",
-        "ssl.engine.factory.class",
     }
 )
 _ROW_PLUGINS: Final = ("partitioner.class", "interceptor.classes")
-_JAVA_STORES: Final = ("ssl.keystore.type", "ssl.truststore.type")
-_STORE_FILES: Final = {
-    "ssl.keystore.location": "ssl.keystore.type",
-    "ssl.truststore.location": "ssl.truststore.type",
-}
 _ROUND_ROBIN: Final = {
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": (
         "fastprod.partitioner:RoundRobinPartitioner"
@@ -155,12 +147,15 @@ class SinkOptions:
         if not any(name == "bootstrap.servers" for name, _ in self.settings):
             raise ConfigError(MISSING_BOOTSTRAP, key="kafka.bootstrap.servers")
         for name, value in self.settings:
-            _refuse_java(name, value, dict(self.settings))
+            _refuse_java(name, value)
         ProducerConfig(dict(self.settings))
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Read a write's options; the producer's settings are checked by `check_settings`, later.
+
+    What a setting of the producer refers to, such as ``${env:NAME}``, is put in place here: of the
+    driver's environment and files.
 
     Args:
         given: names in any case, as Spark hands them over.
@@ -169,7 +164,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         ConfigError: an option is unknown, with the nearest name, or its value is wrong.
     """
     hidden = hidden_options(given)
-    lower = {name: concealed(name, value) for name, value in all_options(given).items()}
+    lower = {name: _own_value(name, value) for name, value in all_options(given).items()}
     for name in lower:
         _check_name(name)
     for name, choices in _CHOICES.items():
@@ -201,6 +196,12 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         tunes_worker=_flag(lower, "fastprod.tune.worker"),
         validates=_flag(lower, "fastprod.validate"),
     )
+
+
+def _own_value(name: str, value: str) -> str:
+    if name.startswith(_PRODUCER):
+        value = resolved(name, value)
+    return value if isinstance(value, Secret) else concealed(name, value)
 
 
 def _check_name(name: str) -> None:
@@ -237,23 +238,9 @@ def _check_name(name: str) -> None:
     )
 
 
-def _refuse_java(name: str, value: str, settings: Mapping[str, str]) -> None:
+def _refuse_java(name: str, value: str) -> None:
     """Refuse settings for Java processes only.  No message has a value."""
     key = _PRODUCER + name
-    if name == "sasl.jaas.config":
-        raise ConfigError(
-            f"{key} is refused: a JAAS configuration names a login module, which is a Java class; "
-            f"SASL is not in this version",
-            key=key,
-        )
-    kind = settings.get(_STORE_FILES.get(name, ""), "JKS").strip().upper()
-    is_store = name in _STORE_FILES and kind != "PEM"
-    if is_store or (name in _JAVA_STORES and value.strip().upper() != "PEM"):
-        raise ConfigError(
-            f"{key} is refused: a key store of Java's (JKS, PKCS12) cannot be read here; turn it "
-            f"into PEM, for PKCS12 with openssl pkcs12",
-            key=key,
-        )
     if name in _CLASSES:
         for each in filter(None, (part.strip() for part in value.split(","))):
             if ":" not in each and not _is_importable(each.partition(".")[0]):

@@ -13,7 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fastprod.broker.listener_security import ListenerSecurity
+from fastprod.broker.network.tls.server_certificate import (
+    CertificateSources,
+    ClientAuth,
+    ServerCertificate,
+)
+from fastprod.security.pem_source import PemSource
 
 
 class Certificate(NamedTuple):
@@ -22,19 +27,27 @@ class Certificate(NamedTuple):
     certfile: Path
     keyfile: Path
 
-    def server_context(self) -> ssl.SSLContext:
-        context = ListenerSecurity.make(self.certfile, self.keyfile, None).ssl_context
-        assert context is not None
-        return context
+    def server(
+        self, ca: Certificate | None = None, client_auth: ClientAuth = "none"
+    ) -> ServerCertificate:
+        """What a broker shows; clients' certificates are signed by `ca`."""
+        return ServerCertificate(
+            CertificateSources(
+                PemSource(str(self.certfile)),
+                PemSource(str(self.keyfile)),
+                ca=None if ca is None else PemSource(str(ca.certfile)),
+                client_auth=client_auth,
+            )
+        )
 
     def client_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self.certfile)
 
 
-def make(folder: Path) -> Certificate:
-    """Make one for localhost and 127.0.0.1."""
+def make(folder: Path, owner: str = "localhost") -> Certificate:
+    """Make one for localhost and 127.0.0.1, with the name of its owner."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     now = datetime.datetime.now(datetime.UTC)
     certificate = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -20,15 +21,35 @@ class OwnBroker:
         folder: for data and log; made by pytest, removed by it.
         nodes: how many.
         options: further ones of `fastprod broker`.
+        listeners: names to security protocols; the first has `bootstrap_servers`. None: one, in
+            plain text.
     """
 
-    def __init__(self, folder: Path, nodes: int = 1, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 1,
+        options: tuple[str, ...] = (),
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
         self._folder = folder
+        self._nodes = nodes
+        ports = _free_ports(nodes * len(listeners or [""]))
+        self._first_ports = dict(zip(listeners or (), range(ports, 1 << 16, nodes), strict=False))
+        where = ["--port", str(ports)]
+        if listeners is not None:
+            ways = (f"{each}={listeners[each]}:{port}" for each, port in self._first_ports.items())
+            where = [word for way in ways for word in ("--listener", way)]
         self._command = (
-            *(sys.executable, "-m", "fastprod", "broker", "--port", str(_free_ports(nodes))),
+            *(sys.executable, "-m", "fastprod", "broker", *where),
             *("--nodes", str(nodes), "--data-dir", str(self.data_dir), *options),
         )
         self._process = self._start()
+
+    def bootstrap(self, listener: str) -> str:
+        """host:port of each node, comma-separated, of one listener."""
+        first = self._first_ports[listener]
+        return ",".join(f"127.0.0.1:{port}" for port in range(first, first + self._nodes))
 
     @property
     def data_dir(self) -> Path:

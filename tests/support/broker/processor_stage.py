@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from fastprod._core.io.server_selector import PollEvents, ServerSelector
+from fastprod._core.tls.tls_context import TlsContext
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.handler_pool import KafkaRequestHandlerPool
@@ -140,8 +141,8 @@ class FailingSelector:
             raise self._after[step].popleft()
         return result
 
-    def register(self, fd: int) -> int:
-        return cast(int, self._call("register", self._inner.register, fd))
+    def register(self, fd: int, tls: TlsContext | None = None) -> int:
+        return cast(int, self._call("register", self._inner.register, fd, tls))
 
     def poll(self, timeout_ms: float, max_idle_ms: float = -1) -> PollEvents:
         self.last_timeout_ms = timeout_ms

@@ -13,7 +13,7 @@ from fastprod.broker.api_table import APIS, ApiTable
 from fastprod.broker.cluster.cluster import NodeAddress
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.hooks import Faults
-from fastprod.broker.network.connection import Connection
+from fastprod.broker.network.connection import ANONYMOUS, Connection
 from fastprod.broker.network.request import (
     CloseConnectionResponse,
     NoOpResponse,
@@ -91,7 +91,11 @@ class Asked:
 
 
 class BrokerWorld:
-    """NodeServices with nodes that are up but have no sockets; closed on leaving."""
+    """NodeServices with nodes that are up but have no sockets; closed on leaving.
+
+    Attributes:
+        principal: who sends the requests.
+    """
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class BrokerWorld:
         **config: Any,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.principal = ANONYMOUS
         self.state = NodeServices(
             BrokerConfig.make(config),
             self.clock,
@@ -146,6 +151,7 @@ class BrokerWorld:
         frame = bytearray(head + body)
         header = self.state.table.parse_header(memoryview(frame))
         connection = Connection("a:1-b:2-0-0", 0, "PLAINTEXT", 0, ("a", 1), ("b", 2))
+        connection.principal = self.principal
         asked = Asked(api, version)
         # A bytearray is as good a buffer as a Frame, which only the selector can make.
         request = Request(cast(Frame, frame), header, connection, node_id, 0, asked)

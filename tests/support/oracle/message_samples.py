@@ -26,8 +26,9 @@ from fastprod.protocol.schema import (
 
 
 def _all_apis() -> Iterator[Api[Any, Any]]:
-    for module in pkgutil.iter_modules(messages.__path__):
-        yield importlib.import_module(f"{messages.__name__}.{module.name}").API
+    for module in pkgutil.walk_packages(messages.__path__, f"{messages.__name__}."):
+        if not module.ispkg:
+            yield importlib.import_module(module.name).API
 
 
 APIS = {api.key: api for api in sorted(_all_apis(), key=lambda api: api.key)}

@@ -19,6 +19,7 @@ SIZE_BYTES = 4
 # Size, API key and version: enough to know which script a frame is for.
 OPENING_BYTES = 8
 MAX_FRAME_BYTES = 100 * 1024 * 1024
+_CLIENT_HELLO = b"\x16\x03\x01"  # what a connection by TLS begins with
 _PART_BYTES = 64 * 1024
 _PARTS_PER_EVENT = 16
 
@@ -250,6 +251,9 @@ class Connection:
 
     def _advance(self) -> None:
         taken = len(self._frame)
+        if taken == SIZE_BYTES and self._frame.startswith(_CLIENT_HELLO):
+            self.close()  # as Kafka does: fastprod asks whether we speak TLS, if we say nothing
+            return
         if taken == SIZE_BYTES and not OPENING_BYTES <= self._frame_size() <= MAX_FRAME_BYTES:
             self._owner.client_fault(self, f"a frame of {self._frame_size()} bytes")
             return

@@ -6,12 +6,26 @@ import os
 
 import pytest
 
-SCALE_PERCENT = float(os.environ.get("FASTPROD_SCALE", "5"))
+_GIVEN = os.environ.get("FASTPROD_SCALE")
+_DEFAULT_PERCENT = 5.0
 
 
-def scaled(full_size: int, *, at_least: int = 1) -> int:
-    """The part of `full_size` that this run is to do."""
-    return max(at_least, round(full_size * SCALE_PERCENT / 100))
+def _percent(default: float) -> float:
+    return default if _GIVEN is None else float(_GIVEN)
+
+
+SCALE_PERCENT = _percent(_DEFAULT_PERCENT)
+
+
+def scaled(full_size: int, *, at_least: int = 1, default_percent: float = _DEFAULT_PERCENT) -> int:
+    """The part of `full_size` that this run is to do.
+
+    Args:
+        full_size: in the long acceptance runs.
+        at_least: whatever the scale.
+        default_percent: of `make test`, for what is proved there by other means already.
+    """
+    return max(at_least, round(full_size * _percent(default_percent) / 100))
 
 
 def time_limit(full_s: float, *, least_s: float = 120.0) -> pytest.MarkDecorator:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple, cast
 
+from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -70,7 +73,8 @@ def stream_with_kafka_python(
     *,
     committed: bool = False,
     timeout_s: float = READ_TIMEOUT_S,
-) -> Iterator[ReadRecord]:
+    settings: Mapping[str, Any] | None = None,
+) -> Generator[ReadRecord, None, None]:
     """Read a topic with kafka-python, CRCs checked, holding only what was fetched last.
 
     All nodes must run: it leaves sockets open when it meets a dead one.
@@ -81,6 +85,8 @@ def stream_with_kafka_python(
         ends: one past the last offset to read, by partition; None: what the brokers say now.
         committed: leave out records of aborted transactions.
         timeout_s: bound of the whole read.
+        settings: further ones of the client, in its own names, such as how to log in; the ends are
+            asked for without them.
 
     Yields: the records of each partition in the order of their offsets.
     Raises: TimeoutError with how far it came.
@@ -88,13 +94,14 @@ def stream_with_kafka_python(
     wanted = dict(end_offsets(bootstrap_servers, topic) if ends is None else ends)
     partitions = {index: TopicPartition(topic, index) for index in wanted}
     deadline = time.monotonic() + timeout_s
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap_servers.split(","),
-        group_id=None,
-        enable_auto_commit=False,
-        check_crcs=True,
-        isolation_level="read_committed" if committed else "read_uncommitted",
-    )
+    known: dict[str, Any] = {
+        "bootstrap_servers": bootstrap_servers.split(","),
+        "group_id": None,
+        "enable_auto_commit": False,
+        "check_crcs": True,
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+    }
+    consumer = KafkaConsumer(**{**known, **(settings or {})})
     try:
         consumer.assign(list(partitions.values()))
         consumer.seek_to_beginning()
@@ -107,16 +114,71 @@ def stream_with_kafka_python(
             for partition, polled in consumer.poll(timeout_ms=200).items():
                 for each in polled:
                     if each.offset < wanted[partition.partition]:
-                        yield ReadRecord(
-                            partition.partition,
-                            each.offset,
-                            each.timestamp,
-                            each.key,
-                            each.value,
-                            tuple(each.headers),
-                        )
+                        yield _of_python(each)
     finally:
         consumer.close()
+
+
+def _of_python(record: Any) -> ReadRecord:
+    """A record of kafka-python's, or of aiokafka's."""
+    return ReadRecord(
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        tuple(record.headers),
+    )
+
+
+def stream_with_aiokafka(
+    bootstrap_servers: str,
+    topic: str,
+    ends: Mapping[int, int] | None = None,
+    *,
+    committed: bool = False,
+    timeout_s: float = READ_TIMEOUT_S,
+    settings: Mapping[str, Any] | None = None,
+) -> Generator[ReadRecord, None, None]:
+    """Read a topic with aiokafka, CRCs checked; otherwise the same."""
+    wanted = dict(end_offsets(bootstrap_servers, topic) if ends is None else ends)
+    left = sum(wanted.values())
+    deadline = time.monotonic() + timeout_s
+    known: dict[str, Any] = {
+        "bootstrap_servers": bootstrap_servers,
+        "enable_auto_commit": False,
+        # Not seek_to_beginning: an answer to its own first question, for the latest offset, would
+        # be taken for the earliest one when it comes after the seek.
+        "auto_offset_reset": "earliest",
+        "check_crcs": True,
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+    }
+
+    async def started() -> AIOKafkaConsumer:
+        made = AIOKafkaConsumer(**{**known, **(settings or {})})
+        await made.start()
+        made.assign([AioPartition(topic, index) for index in wanted])
+        return made
+
+    loop = asyncio.new_event_loop()
+    try:
+        consumer = loop.run_until_complete(started())
+        try:
+            while left:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{topic}: {left:,} records are missing in {timeout_s} s")
+                polled = loop.run_until_complete(
+                    consumer.getmany(timeout_ms=200, max_records=CONSUMED_AT_ONCE)
+                )
+                for partition, records in polled.items():
+                    for each in records:
+                        if each.offset < wanted[partition.partition]:
+                            left -= 1
+                            yield _of_python(each)
+        finally:
+            loop.run_until_complete(consumer.stop())
+    finally:
+        loop.close()
 
 
 def stream_with_confluent(
@@ -126,7 +188,8 @@ def stream_with_confluent(
     *,
     committed: bool = False,
     timeout_s: float = READ_TIMEOUT_S,
-) -> Iterator[ReadRecord]:
+    settings: Mapping[str, Any] | None = None,
+) -> Generator[ReadRecord, None, None]:
     """Read a topic with confluent-kafka, CRCs checked; otherwise the same."""
     wanted = dict(end_offsets(bootstrap_servers, topic) if ends is None else ends)
     read = dict.fromkeys(wanted, 0)
@@ -141,6 +204,7 @@ def stream_with_confluent(
             "check.crcs": True,
             "log_level": 0,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
+            **(settings or {}),
         }
     )
     try:
@@ -180,11 +244,12 @@ def _taken(message: Message, wanted: Mapping[int, int], unfinished: set[int]) ->
     return ReadRecord(index, offset, timestamp_ms, message.key(), message.value(), tuple(headers))
 
 
-Stream = Callable[..., Iterator[ReadRecord]]
+Stream = Callable[..., Generator[ReadRecord, None, None]]
 READERS: dict[str, Stream] = {
     "kafka-python": stream_with_kafka_python,
     "confluent-kafka": stream_with_confluent,
 }
+"""Those that every proof reads with; `stream_with_aiokafka` and java_reader.py are more."""
 
 
 def _read(

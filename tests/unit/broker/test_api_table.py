@@ -30,11 +30,16 @@ LISTED = {
     "CreateTopics": (2, 7),
     "DeleteTopics": (1, 6),
     "InitProducerId": (0, 4),
+    "DescribeAcls": (1, 3),
+    "CreateAcls": (1, 3),
+    "DeleteAcls": (1, 3),
     "DescribeConfigs": (1, 4),
     "SaslAuthenticate": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
     "DescribeClientQuotas": (0, 1),
     "AlterClientQuotas": (0, 1),
+    "DescribeUserScramCredentials": (0, 0),
+    "AlterUserScramCredentials": (0, 0),
     "DescribeCluster": (0, 1),
 }
 

@@ -9,6 +9,8 @@ import pytest
 from fastprod.broker.arguments import check_addresses, check_folder, check_refusals, first_topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.listener_security import ListenerSecurity
+from fastprod.broker.network.sasl.mechanisms import Mechanisms
+from fastprod.broker.network.sasl.users import Users
 from fastprod.errors import ConfigError
 
 
@@ -56,4 +58,4 @@ def test_a_refusal_comes_before_its_connection_is_idle() -> None:
     )
     check_refusals(config, ListenerSecurity())
     with pytest.raises(ConfigError):
-        check_refusals(config, ListenerSecurity.make(None, None, {"u": "p"}))
+        check_refusals(config, ListenerSecurity(None, Mechanisms("PLAIN", Users())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -13,13 +14,14 @@ import pytest
 
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
-from fastprod.broker.broker import BrokerTopicError, StoredRecord
+from fastprod.broker.broker import BrokerTopicError
 from fastprod.broker.log.log import Log
 from fastprod.broker.server.node_services import NodeServices
+from fastprod.broker.stored_record import StoredRecord
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.errors import ConfigError, IllegalStateError
 from support.broker.world import batch_of
-from support.processes import child_python
+from support.processes import child_python, forking
 
 TIMEOUT_S = 20.0
 
@@ -442,6 +444,48 @@ def test_a_forked_child_holds_nothing_of_its_parents_broker_and_is_told_so(tmp_p
     assert values == ["child"]
     assert all("make a Broker of its own" in each for each in errors)
     assert finished.told["parent"] == ["parent"]
+
+
+HELD_PORT = """
+import os, signal, socket, time
+from fastprod.broker import Broker
+from fastprod.broker.server.node_services import NodeServices
+
+children = []
+
+def forked(call):
+    def both(*args):
+        child = os.fork()
+        if child == 0:
+            time.sleep({bound_s})
+            os._exit(0)
+        children.append(child)
+        return call(*args)
+    return both
+
+{where} = forked({where})
+try:
+    with Broker(topics={{"t": 1}}) as broker:
+        port = broker.nodes[0].port
+    with socket.socket() as client:
+        refused = client.connect_ex(("127.0.0.1", port))
+    with Broker(port=port) as again:
+        told = dict(is_had=again.nodes[0].port == port, refused=refused, is_forked=bool(children))
+finally:
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("where", ["Broker._make_first_topic", "NodeServices.begin_close"])
+def test_a_child_forked_in_a_start_or_a_stop_does_not_hold_the_port(where: str) -> None:
+    """B-G4.16"""
+    script = HELD_PORT.format(where=where, bound_s=forking.BOUND_S)
+    finished = child_python.run_python("import json\n" + script)
+    assert finished.code == 0, finished.errors
+    assert finished.told == {"is_had": True, "refused": errno.ECONNREFUSED, "is_forked": True}
 
 
 LEFT_RUNNING = """

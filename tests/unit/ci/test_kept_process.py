@@ -23,7 +23,7 @@ def is_alive(pid: int) -> bool:
     """False also for a zombie: nobody but its parent can take that away."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it went while it was read
         return False
     return state != "Z"
 

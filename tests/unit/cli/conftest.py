@@ -6,7 +6,9 @@ import io
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -44,6 +46,15 @@ def become_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "stderr", terminal)
     return terminal
+
+
+def properties_file(path: Path, settings: Mapping[str, Any]) -> str:
+    """Write settings as a Java properties file; returns its path."""
+    lines = [
+        f"{name}={str(value).encode('unicode_escape').decode()}" for name, value in settings.items()
+    ]
+    path.write_text("\n".join(lines))
+    return str(path)
 
 
 @pytest.fixture

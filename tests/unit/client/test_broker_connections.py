@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+import socket
+import time
+from pathlib import Path
 
 import pytest
 
 from fastprod._core.engine.control_queue import EventKind
 from fastprod._core.io.channel import CloseReason
+from fastprod._core.tls.tls_context import TlsContext
+from fastprod.client.addresses import Address
 from fastprod.client.connection_states import ConnectionState
 from fastprod.error_codes import UNSUPPORTED_VERSION
+from fastprod.errors import AuthenticationError
 from fastprod.protocol.api_keys import API_VERSIONS, METADATA
 from support.engine.network_world import BOOTSTRAP_SLOT, World
+from support.security.authority import CertificateAuthority
+from support.security.tls_listener import CountingListener
+from support.security.tls_peer import server_context
 
 
 def test_api_versions_is_the_first_request_and_ready_comes_after_its_answer() -> None:
@@ -96,6 +105,35 @@ def test_a_broker_that_cannot_take_produce_requests_is_ready_and_says_why() -> N
     assert str(error) == text
 
 
+def test_a_failed_authentication_is_told_to_everybody_who_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """P-G.4.6, P-H.7.2: and to records that expire; a connection that becomes ready ends it."""
+    world = World()
+    connections = world.client._connections
+    world.turn()
+    world.engine.take("connect")
+    refused = AuthenticationError("broker b0:9092 refused user 'ada'")
+    with caplog.at_level(logging.ERROR):
+        connections.authentication_failed(-1, refused)
+    assert str(refused) in caplog.text
+    assert world.states.state(-1) is ConnectionState.AUTHENTICATION_FAILED
+    assert world.engine.take("set_disconnect_reason") == [(str(refused), BOOTSTRAP_SLOT)]
+    assert connections.disconnect_reason(-1) == str(refused)
+    for found in (world.metadata.standing_error, world.client.refusal(-1)):
+        assert isinstance(found, AuthenticationError)
+        assert str(found) == str(refused)
+    world.now_ms += 390
+    world.turn()
+    assert world.engine.take("connect") == []
+    world.now_ms += 220
+    world.turn()
+    assert len(world.engine.take("connect")) == 1
+    world.connect()
+    assert world.client.refusal(-1) is None
+    assert world.metadata.standing_error is None
+
+
 def test_why_brokers_cannot_be_reached_is_kept_for_the_errors_of_callers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -129,6 +167,25 @@ def test_a_host_that_dns_does_not_know_is_tried_again_after_the_backoff() -> Non
     assert len(world.engine.take("connect")) == 1
 
 
+def test_a_connection_that_cannot_begin_is_tried_again_and_its_error_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever happens: it must not count as connecting until a time-out."""
+    world = World()
+
+    def fails(*_: object, **__: object) -> None:
+        raise UnicodeEncodeError("utf-8", "hush", 0, 1, "hush")
+
+    monkeypatch.setattr(world.engine, "connect", fails, raising=False)
+    world.turn()
+    ((text, _),) = world.engine.take("set_disconnect_reason")
+    assert text == "a connection to broker b0:9092 cannot begin: UnicodeEncodeError"
+    monkeypatch.undo()
+    world.now_ms += 200
+    world.turn()
+    assert len(world.engine.take("connect")) == 1
+
+
 def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
     """P-G.3.1"""
     world = World(enable_idempotence=False)
@@ -141,3 +198,119 @@ def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
     world.turn()
     assert world.engine.take("connect") == []
     assert world.sent() == []
+
+
+def _listener_of(world: World, listener: CountingListener) -> None:
+    """The bootstrap server's address is the listener's."""
+    world.client._connections._addresses[-1] = Address(socket.AF_INET, *listener.address)
+
+
+def _turn_until_told(world: World) -> str:
+    """Turn until a probe's answer has been told; what records that expire will name."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        world.turn()
+        found = world.engine.take("set_disconnect_reason")
+        if found:
+            return str(found[-1][0])
+        time.sleep(0.01)
+    raise AssertionError("nothing was told")
+
+
+def test_a_broker_that_closes_without_a_word_is_probed_once(tmp_path: Path) -> None:
+    """A listener with TLS, spoken to in plain text: the next time nobody asks."""
+    world = World()
+    identity = CertificateAuthority(tmp_path).issue("b")
+    with CountingListener(server_context(identity)) as listener:
+        for attempt in range(2):
+            world.turn()
+            world.tell(EventKind.ON_CONNECTED)
+            _listener_of(world, listener)
+            world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+            if attempt == 0:
+                world.turn()
+                world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_LOCAL)
+            assert "speaks TLS, and was spoken to in plain text" in _turn_until_told(world)
+            assert world.states.state(-1) is ConnectionState.AUTHENTICATION_FAILED
+            world.now_ms += 2_000
+        assert len(listener.moments) == 1
+    assert isinstance(world.metadata.standing_error, AuthenticationError)
+
+
+def test_a_broker_that_speaks_neither_is_an_ordinary_loss() -> None:
+    world = World()
+    world.turn()
+    world.tell(EventKind.ON_CONNECTED)
+    with CountingListener(None) as listener:
+        _listener_of(world, listener)
+        world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+        assert "closed the connection before it answered ApiVersions" in _turn_until_told(world)
+    assert world.states.is_disconnected(-1)
+    assert world.metadata.standing_error is None
+
+
+def test_a_broker_that_has_answered_before_is_not_probed() -> None:
+    world = World()
+    world.ready()
+    world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+    world.now_ms += 2_000
+    world.turn()
+    world.engine.take("set_disconnect_reason")
+    world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+    ((text, _),) = world.engine.take("set_disconnect_reason")
+    assert "closed the connection" in text
+
+
+def test_an_answer_in_tls_is_told_at_once() -> None:
+    world = World()
+    world.turn()
+    world.tell(EventKind.ON_CONNECTED)
+    world.tell(
+        EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_FRAME_TOO_LARGE, bad_size=0x15030300
+    )
+    assert isinstance(world.metadata.standing_error, AuthenticationError)
+    assert "set it to SSL" in str(world.metadata.standing_error)
+
+
+def _tls_world(tmp_path: Path) -> World:
+    authority = CertificateAuthority(tmp_path)
+    return World(security_protocol="SSL", ssl_truststore_location=str(authority.certificate))
+
+
+def test_a_connection_by_tls_asks_for_the_brokers_host(tmp_path: Path) -> None:
+    world = _tls_world(tmp_path)
+    world.turn()
+    ((*_, tls, name, _),) = world.engine.take("connect")
+    assert isinstance(tls, TlsContext)
+    assert name == "b0"
+
+
+def test_a_certificate_that_is_refused_is_a_failed_authentication(tmp_path: Path) -> None:
+    """P-G.4.6"""
+    world = _tls_world(tmp_path)
+    world.turn()
+    world.tell(
+        EventKind.ON_DISCONNECTED,
+        reason=CloseReason.CLOSE_TLS,
+        tls_verify=10,
+        tls_reason=134,
+        data=b"reason=r\nverified=v\nnot_after=yesterday\nsubject=/CN=b\n",
+    )
+    assert world.states.state(-1) is ConnectionState.AUTHENTICATION_FAILED
+    assert "b0:9092 failed: its certificate was refused: /CN=b expired on yesterday" in str(
+        world.metadata.standing_error
+    )
+
+
+def test_a_damaged_record_is_an_ordinary_loss(tmp_path: Path) -> None:
+    world = _tls_world(tmp_path)
+    world.ready()
+    world.tell(
+        EventKind.ON_DISCONNECTED,
+        reason=CloseReason.CLOSE_TLS,
+        tls_reason=281,
+        data=b"reason=bad record mac\n",
+    )
+    assert world.states.is_disconnected(-1)
+    assert world.metadata.standing_error is None
+    assert "failed: bad record mac" in world.client._connections.disconnect_reason(-1)

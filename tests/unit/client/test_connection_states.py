@@ -108,6 +108,31 @@ def test_reconnecting_backs_off_exponentially_from_the_disconnect(
     assert states.connection_delay_ms(0, now) == 50
 
 
+def test_a_failed_authentication_backs_off_for_longer(states: ClusterConnectionStates) -> None:
+    """P-G.4.6: at most five connections in three seconds, until one is ready."""
+    starts = []
+    now = NOW
+    while now < NOW + 3_000:
+        starts.append(now)
+        states.connecting(B0, now)
+        states.authentication_failed(0, now)
+        assert states.state(0) is ConnectionState.AUTHENTICATION_FAILED
+        assert states.is_disconnected(0)
+        assert not states.can_connect(0, now)
+        assert not states.is_preparing_connection(0)
+        states.authentication_failed(0, now + 5)
+        states.disconnected(0, now + 5)
+        assert states.state(0) is ConnectionState.AUTHENTICATION_FAILED
+        now += states.connection_delay_ms(0, now)
+        assert states.can_connect(0, now)
+    assert 4 <= len(starts) <= 5
+    make_ready(states, B0, now_ms=now)
+    states.disconnected(0, now)
+    assert states.connection_delay_ms(0, now) == 50
+    with pytest.raises(IllegalStateError, match="node 1"):
+        states.authentication_failed(1, now)
+
+
 def test_a_second_disconnect_does_not_renew_the_backoff(states: ClusterConnectionStates) -> None:
     """P-G.4.7; P-L.173 testCallDisconnect."""
     states.connecting(B0, NOW)

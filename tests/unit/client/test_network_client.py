@@ -21,7 +21,15 @@ def test_the_first_turn_connects_to_a_bootstrap_server() -> None:
     world = World()
     world.turn()
     assert world.engine.take("connect") == [
-        (BOOTSTRAP_SLOT, -1, Address(AF_INET, "127.0.0.1", 9092).packed(), "b0:9092")
+        (
+            BOOTSTRAP_SLOT,
+            -1,
+            Address(AF_INET, "127.0.0.1", 9092).packed(),
+            "b0:9092",
+            None,
+            "",
+            None,
+        )
     ]
 
 
@@ -138,7 +146,7 @@ def test_what_is_due_does_not_wait_for_a_flood_of_events() -> None:
     left_at_connect: list[int] = []
     world.engine.next_event = lambda timeout_s: next(handled)  # type: ignore[attr-defined]
     world.engine.connect = (  # type: ignore[attr-defined]
-        lambda *args: left_at_connect.append(sum(1 for _ in handled))
+        lambda *args, **words: left_at_connect.append(sum(1 for _ in handled))
     )
     with contextlib.suppress(StopIteration):
         world.client._take_events(0)

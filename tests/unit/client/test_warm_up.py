@@ -10,13 +10,20 @@ import pytest
 
 from fastprod.client.producer_events import ProducerEvents
 from fastprod.client.warm_up import WarmUp
-from fastprod.errors import KafkaTimeoutError
+from fastprod.errors import AuthenticationError, KafkaError, KafkaTimeoutError
 
 
 class World:
     """Two leaders; a node is warm once it was asked for so often."""
 
-    def __init__(self, asks: int = 1, has_producer_id: bool = True) -> None:
+    def __init__(
+        self,
+        asks: int = 1,
+        has_producer_id: bool = True,
+        *,
+        refusal: KafkaError | None = None,
+        standing_error: KafkaError | None = None,
+    ) -> None:
         self.asked: list[int] = []
         sending: Any = SimpleNamespace()
         engine = SimpleNamespace(has_producer_id=has_producer_id)
@@ -26,8 +33,9 @@ class World:
             warm=self.asked.append,
             disconnect_reason=lambda node: f"{node} is off" if node == 2 else "",
             producer_id_error=lambda: "nobody knows it",
+            refusal=lambda node: refusal if node == 2 else None,
         )
-        metadata = SimpleNamespace(known_cluster=cluster)
+        metadata = SimpleNamespace(known_cluster=cluster, standing_error=standing_error)
         self.warm_up = WarmUp(engine, metadata, client, ProducerEvents(sending))
 
     def wait(self, timeout_s: float) -> None:
@@ -48,3 +56,17 @@ def test_leaders_that_stay_cold_are_told_with_a_reason() -> None:
 def test_a_missing_producer_id_is_told_with_its_reason() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"no broker has given .*: nobody knows it"):
         World(has_producer_id=False).wait(0.1)
+
+
+def test_a_leader_that_refuses_us_ends_the_wait_at_once() -> None:
+    """P-H.7.2"""
+    world = World(asks=10**6, refusal=AuthenticationError("wrong password"))
+    with pytest.raises(AuthenticationError, match="wrong password"):
+        world.wait(60)
+
+
+def test_a_refusal_ends_the_wait_for_a_producer_id_too() -> None:
+    """P-H.7.2"""
+    world = World(has_producer_id=False, standing_error=AuthenticationError("wrong password"))
+    with pytest.raises(AuthenticationError, match="wrong password"):
+        world.wait(60)

@@ -43,6 +43,19 @@ def test_what_may_be_secret_is_hidden_and_means_the_same() -> None:
     assert hiding({"topic": "t"}) == {"topic": "t"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sasl.jaas.config", "sasl_plain_password", "ssl.key.pem", "ssl_password", "proxy_url"),
+        *("https.ca.pem", "socks5_proxy", "basic.auth.user.info", "oauth_cb"),
+    ],
+)
+def test_every_spelling_of_a_secret_is_hidden(name: str) -> None:
+    given = {f"kafka.{name}": "hush"}
+    assert list(hiding(given)) == [HIDDEN]
+    assert all_options(hiding(given)).items() >= given.items()
+
+
 def test_headers_keep_the_case_of_their_names_and_any_bytes() -> None:
     hidden = HiddenOptions((("A", b"\xff".decode(*BYTES)), ("column.A", "\u00e9")), (("B", "b.0"),))
     given = {HIDDEN.upper(): hidden.text(), "header.c": "0"}

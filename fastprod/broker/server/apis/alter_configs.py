@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastprod.broker.cluster.topics import TopicError
+from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
-from fastprod.broker.server.apis.describe_configs import BROKER, MOST_RESOURCES, TOPIC
+from fastprod.broker.server.apis.describe_configs import (
+    BROKER,
+    MOST_RESOURCES,
+    TOPIC,
+    check_configs,
+)
 from fastprod.broker.server.dynamic_settings import DynamicSettings, can_change
 from fastprod.broker.server.item_errors import item_error
 from fastprod.error_codes import INVALID_CONFIG, INVALID_REQUEST, NONE, POLICY_VIOLATION
@@ -70,6 +76,7 @@ class IncrementalAlterConfigsApi:
     def _alter(
         self, call: Call[IncrementalAlterConfigsRequest], asked: AlterConfigsResource
     ) -> None:
+        check_configs(call, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
         if asked.resource_type == TOPIC:
             raise TopicError(
                 INVALID_REQUEST,

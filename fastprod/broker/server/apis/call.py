@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.network.request import Request, SizedBuffer
+from fastprod.broker.server.acl import Operation, ResourceType
+from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.threads.overflow_worker import OverflowWorker
+
+UNAUTHORIZED = "Authorization failed."
+"""What a client is told that may not do something, where there is room for a text."""
 
 # How many partitions the network's thread may make or delete: each takes up to a millisecond.
 _QUICK_PARTITIONS = 16
@@ -17,6 +22,10 @@ M = TypeVar("M")
 
 class Answerer(Protocol):
     """What a call needs of `KafkaApis`."""
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Knows who may do what."""
 
     def send(self, request: Request, parts: Sequence[SizedBuffer] | None, throttle_ms: int) -> None:
         """Send an answer, unless a fault changes it."""
@@ -36,9 +45,10 @@ class Call(Generic[M]):
         message: decoded; of the class that its API's table names.
         version: of the request and of its answer.
         node_id: node that was asked.
+        listener_name: listener that the client came by.
     """
 
-    __slots__ = ("_answerer", "message", "node_id", "request", "version")
+    __slots__ = ("_answerer", "listener_name", "message", "node_id", "request", "version")
 
     def __init__(self, answerer: Answerer, request: Request, message: M) -> None:
         self._answerer = answerer
@@ -46,6 +56,37 @@ class Call(Generic[M]):
         self.message = message
         self.version = request.header.version
         self.node_id = request.node_id
+        self.listener_name = request.connection.listener_name
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the client may do something with a resource."""
+        connection = self.request.connection
+        return self._answerer.authorizer.allows(connection, operation, resource_type, name)
+
+    def allows_topic(self, operation: Operation, name: str | None) -> bool:
+        """Whether the client may do something with a topic; one without a name is nobody's."""
+        authorizer = self._answerer.authorizer
+        # Nearly always: no rules at all.
+        return not authorizer.has_rules or authorizer.allows(
+            self.request.connection, operation, ResourceType.TOPIC, name or ""
+        )
+
+    def allows_cluster(self, operation: Operation) -> bool:
+        """Whether the client may do something with the cluster."""
+        return self._answerer.authorizer.allows_cluster(self.request.connection, operation)
+
+    def allows_any_topic(self, operation: Operation) -> bool:
+        """Whether the client may do something with one topic at least."""
+        return self._answerer.authorizer.allows_any(
+            self.request.connection, operation, ResourceType.TOPIC
+        )
+
+    def operations(
+        self, among: Collection[Operation], resource_type: ResourceType, name: str
+    ) -> int:
+        """What the client may do with a resource, as bits of Kafka's operations."""
+        connection = self.request.connection
+        return self._answerer.authorizer.operations(connection, among, resource_type, name)
 
     def answer(self, response: Any, throttle_ms: int = 0) -> None:
         """Answer with a response message of the API.

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 
 from fastprod.broker.cluster.topics import TopicError
 from fastprod.broker.network.connection_quotas import checked_address
-from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.acl import Operation
+from fastprod.broker.server.apis.call import UNAUTHORIZED, Call
 from fastprod.broker.server.ip_quotas import MOST_ADDRESSES, RATE, IpQuotas
 from fastprod.broker.server.item_errors import item_error
-from fastprod.error_codes import INVALID_REQUEST, NONE, POLICY_VIOLATION, UNSUPPORTED_VERSION
+from fastprod.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    POLICY_VIOLATION,
+    UNSUPPORTED_VERSION,
+)
 from fastprod.errors import ConfigError
 from fastprod.protocol.messages import describe_client_quotas as described
 from fastprod.protocol.messages.alter_client_quotas import (
@@ -44,6 +51,9 @@ class AlterClientQuotasApi:
 
     def handle(self, call: Call[AlterClientQuotasRequest]) -> None:
         """Change the quotas of each entity."""
+        if not call.allows_cluster(Operation.ALTER_CONFIGS):
+            self.refuse(call, CLUSTER_AUTHORIZATION_FAILED, UNAUTHORIZED)
+            return
         entries = call.message.entries
         if len(entries) > MOST_ADDRESSES:
             self.refuse(
@@ -111,6 +121,9 @@ class DescribeClientQuotasApi:
 
     def handle(self, call: Call[DescribeClientQuotasRequest]) -> None:
         """Answer with the quotas of the entities that are asked for."""
+        if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
+            self.refuse(call, CLUSTER_AUTHORIZATION_FAILED, UNAUTHORIZED)
+            return
         try:
             entries = self._find(call.message)
         except TopicError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.topic_config import (
@@ -18,10 +19,18 @@ from fastprod.broker.cluster.topic_config import (
 )
 from fastprod.broker.cluster.topics import TopicError
 from fastprod.broker.config import BrokerConfig
-from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.acl import Operation
+from fastprod.broker.server.apis.call import UNAUTHORIZED, Call
 from fastprod.broker.server.dynamic_settings import DynamicSettings, can_change, is_number
 from fastprod.broker.server.item_errors import item_error
-from fastprod.error_codes import INVALID_REQUEST, NONE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION
+from fastprod.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    POLICY_VIOLATION,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from fastprod.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -83,6 +92,9 @@ class DescribeConfigsApi:
     ) -> DescribeConfigsResult:
         message = call.message
         try:
+            check_configs(
+                call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name
+            )
             if asked.resource_type == TOPIC:
                 found = self._topic_entries(asked.resource_name, message.include_synonyms)
             elif asked.resource_type == BROKER:
@@ -140,6 +152,18 @@ class DescribeConfigsApi:
             _node_entry(setting, chain, docs.get(setting, ""), include_synonyms)
             for setting, chain in values.items()
         ]
+
+
+def check_configs(call: Call[Any], operation: Operation, resource_type: int, name: str) -> None:
+    """Refuse a client that may not see, or change, the settings of a resource.
+
+    Raises:
+        TopicError: it may not.
+    """
+    if resource_type == TOPIC and not call.allows_topic(operation, name):
+        raise TopicError(TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED)
+    if resource_type == BROKER and not call.allows_cluster(operation):
+        raise TopicError(CLUSTER_AUTHORIZATION_FAILED, UNAUTHORIZED)
 
 
 def _topic_entry(

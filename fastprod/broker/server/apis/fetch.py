@@ -8,6 +8,7 @@ from functools import partial
 
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.replica_manager import (
     READ_COMMITTED,
@@ -16,7 +17,7 @@ from fastprod.broker.server.replica_manager import (
     ReplicaManager,
 )
 from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
-from fastprod.error_codes import FETCH_SESSION_ID_NOT_FOUND, NONE
+from fastprod.error_codes import FETCH_SESSION_ID_NOT_FOUND, NONE, TOPIC_AUTHORIZATION_FAILED
 from fastprod.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -26,6 +27,7 @@ from fastprod.protocol.messages.fetch import (
 )
 
 _FIRST_LEADER_HINT_VERSION = 12
+_UNAUTHORIZED = ReadResult(TOPIC_AUTHORIZATION_FAILED)
 # How many partitions of a waiting request may be named twice.
 _MOST_REPEATS = 100
 # Bytes of all answers that are being sent, besides one batch each: clients may read slowly.
@@ -262,7 +264,25 @@ class FetchApi:
         max_bytes = min(call.message.max_bytes, self._max_bytes)
         if self._copies:
             max_bytes = min(max_bytes, max(0, _MOST_COPIED_BYTES - self._copied_bytes))
-        return self._replicas.read(call.node_id, wanted, max_bytes, call.message.isolation_level)
+        allowed = _allowed_topics(call, wanted)
+        if allowed is None:
+            return self._replicas.read(
+                call.node_id, wanted, max_bytes, call.message.isolation_level
+            )
+        readable = [want for want in wanted if want.topic in allowed]
+        found = iter(
+            self._replicas.read(call.node_id, readable, max_bytes, call.message.isolation_level)
+        )
+        return [next(found) if want.topic in allowed else _UNAUTHORIZED for want in wanted]
+
+
+def _allowed_topics(call: Call[FetchRequest], wanted: list[FetchWant]) -> set[str] | None:
+    """The topics that the client may read; None: all that it asks for."""
+    names = {want.topic for want in wanted}
+    if call.message.replica_id >= 0:
+        return None if call.allows_cluster(Operation.CLUSTER_ACTION) else set()
+    allowed = {name for name in names if call.allows_topic(Operation.READ, name)}
+    return None if len(allowed) == len(names) else allowed
 
 
 def _missing_bytes(results: list[ReadResult], min_bytes: int) -> int:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from fastprod.broker.cluster.cluster import Cluster
+from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
-from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
+from fastprod.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from fastprod.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -13,6 +20,11 @@ from fastprod.protocol.messages.find_coordinator import (
 
 GROUP, TRANSACTION = 0, 1
 _FIRST_BATCHED_VERSION = 4
+# What a key names, and the error of who may not know it.
+_RESOURCES = {
+    GROUP: (ResourceType.GROUP, GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
 
 
 class FindCoordinatorApi:
@@ -30,7 +42,7 @@ class FindCoordinatorApi:
         message = call.message
         batched = call.version >= _FIRST_BATCHED_VERSION
         keys = message.coordinator_keys if batched else [message.key]
-        self._answer(call, [self._find(key, message.key_type) for key in keys])
+        self._answer(call, [self._find(call, key) for key in keys])
 
     def refuse(self, call: Call[FindCoordinatorRequest], code: int, text: str | None) -> None:
         """Answer every key with `code`."""
@@ -54,7 +66,8 @@ class FindCoordinatorApi:
             )
         )
 
-    def _find(self, key: str, key_type: int) -> Coordinator:
+    def _find(self, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
+        key_type = call.message.key_type
         if key_type not in (GROUP, TRANSACTION):
             return _nobody(
                 key,
@@ -63,7 +76,10 @@ class FindCoordinatorApi:
             )
         if key_type == TRANSACTION and not key:
             return _nobody(key, INVALID_REQUEST, "the transactional id is empty")
-        node = self._cluster.coordinator(key)
+        kind, refusal = _RESOURCES[key_type]
+        if not call.allows(Operation.DESCRIBE, kind, key):
+            return _nobody(key, refusal, None)
+        node = self._cluster.coordinator(key, call.listener_name)
         if node is None:
             return _nobody(key, COORDINATOR_NOT_AVAILABLE, "no node is up")
         return Coordinator(

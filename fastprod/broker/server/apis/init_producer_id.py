@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from fastprod.broker.cluster.producer_ids import ProducerIds
+from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
-from fastprod.error_codes import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from fastprod.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from fastprod.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -26,6 +32,8 @@ class InitProducerIdApi:
     def handle(self, call: Call[InitProducerIdRequest]) -> None:
         """Give a new id with epoch 0.
 
+        Who may write to one topic at least may have one (KIP-679).
+
         Transactions are not supported. Error 53 is the only one on which every client gives up its
         transactional producer at once; after others it asks again until its time-out.
         """
@@ -34,6 +42,11 @@ class InitProducerIdApi:
             self.refuse(call, INVALID_REQUEST, None)
         elif transactional_id is not None:
             self.refuse(call, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+        elif not (
+            call.allows_cluster(Operation.IDEMPOTENT_WRITE)
+            or call.allows_any_topic(Operation.WRITE)
+        ):
+            self.refuse(call, CLUSTER_AUTHORIZATION_FAILED, None)
         else:
             call.answer(
                 InitProducerIdResponse(

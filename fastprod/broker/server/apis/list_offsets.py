@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.replica_manager import FetchWant, OffsetResult, ReplicaManager
-from fastprod.error_codes import INVALID_REQUEST
+from fastprod.error_codes import INVALID_REQUEST, TOPIC_AUTHORIZATION_FAILED
 from fastprod.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -35,7 +36,12 @@ class ListOffsetsApi:
                 place = (topic.name, each.partition_index)
                 (twice if place in seen else seen).add(place)
 
+        names = (topic.name for topic in call.message.topics)
+        denied = {name for name in names if not call.allows_topic(Operation.DESCRIBE, name)}
+
         def find(topic: str, each: ListOffsetsPartition) -> OffsetResult:
+            if topic in denied:
+                return OffsetResult(TOPIC_AUTHORIZATION_FAILED)
             if (topic, each.partition_index) in twice:
                 return OffsetResult(INVALID_REQUEST)
             return self._find(call, topic, each)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.partition import NO_NODE, Partition
@@ -14,6 +15,7 @@ from fastprod.broker.cluster.topics import (
     invalid_name_reason,
 )
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.server.acl import CLUSTER_NAME, Operation, ResourceType
 from fastprod.broker.server.apis.call import Call, change_topics
 from fastprod.broker.server.item_errors import item_error
 from fastprod.broker.threads.overflow_worker import OverflowWorker
@@ -22,6 +24,7 @@ from fastprod.error_codes import (
     LEADER_NOT_AVAILABLE,
     MISMATCHED_ENDPOINT_TYPE,
     NONE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -43,34 +46,25 @@ from fastprod.protocol.messages.metadata import (
 _NS_PER_MS = 1_000_000
 _BROKERS_ENDPOINT = 1
 
-# Without an authorizer everything is allowed: all bits of AclOperation that apply to a kind of
-# resource.
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
-_TOPIC_OPERATIONS = sum(
-    1 << bit
-    for bit in (
-        _READ,
-        _WRITE,
-        _CREATE,
-        _DELETE,
-        _ALTER,
-        _DESCRIBE,
-        _DESCRIBE_CONFIGS,
-        _ALTER_CONFIGS,
-    )
+# What there is to do with each kind of resource.
+_TOPIC_OPERATIONS = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
 )
-_CLUSTER_OPERATIONS = sum(
-    1 << bit
-    for bit in (
-        _CREATE,
-        _ALTER,
-        _DESCRIBE,
-        _CLUSTER_ACTION,
-        _DESCRIBE_CONFIGS,
-        _ALTER_CONFIGS,
-        _IDEMPOTENT_WRITE,
-    )
+_CLUSTER_OPERATIONS = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
 )
 
 
@@ -100,24 +94,53 @@ class MetadataApi:
         """Answer with the nodes and the topics asked for (B-D4.1)."""
         message = call.message
         if message.topics is None or (call.version == 0 and not message.topics):
-            self._answer(call, [self._describe(topic) for topic in self._cluster.topics.all()])
+            # Of the others the client does not learn that they are there.
+            told = [
+                self._describe(topic)
+                for topic in self._cluster.topics.all()
+                if call.allows_topic(Operation.DESCRIBE, topic.name)
+            ]
+            self._answer(call, told)
             return
         # Each once, as in Kafka: otherwise a small request could have a huge answer.
         asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
-        create = message.allow_auto_topic_creation and self._config.auto_create_topics_enable
-        new = [each.name or "" for each in asked if create and self._is_new(each)]
-        plans = [NewTopic(name) for name in dict.fromkeys(new) if name not in call.request.withheld]
+        # Whether these exist is not told.
+        hidden = {each.name for each in asked if not self._may_describe(call, each)}
+        new = self._new_topics(call, [each for each in asked if each.name not in hidden])
+        if new and not call.allows_cluster(Operation.CREATE):
+            denied = {name for name in new if not call.allows_topic(Operation.CREATE, name)}
+            hidden |= denied
+            new = [name for name in new if name not in denied]
+        plans = [NewTopic(name) for name in new if name not in call.request.withheld]
 
         def answer() -> None:
             made = zip(plans, self._cluster.topics.create_many(plans), strict=True)
             failed = {plan.name: each for plan, each in made if isinstance(each, Exception)}
-            self._answer(call, [self._find(each, failed) for each in asked])
+            told = [
+                _nothing(each.name, TOPIC_AUTHORIZATION_FAILED)
+                if each.name is not None and each.name in hidden
+                else self._find(call, each, failed)
+                for each in asked
+            ]
+            self._answer(call, told)
 
         if plans:
             count = len(plans) * self._config.num_partitions
             change_topics(self._cluster.topics, self._worker, call, count, answer)
         else:
             answer()
+
+    def _may_describe(self, call: Call[MetadataRequest], asked: MetadataRequestTopic) -> bool:
+        return asked.name is None or call.allows_topic(Operation.DESCRIBE, asked.name)
+
+    def _new_topics(
+        self, call: Call[MetadataRequest], asked: Sequence[MetadataRequestTopic]
+    ) -> list[str]:
+        """Names of topics that the request would create, each once."""
+        config = self._config
+        if not (call.message.allow_auto_topic_creation and config.auto_create_topics_enable):
+            return []
+        return list(dict.fromkeys(each.name or "" for each in asked if self._is_new(each)))
 
     def _is_new(self, asked: MetadataRequestTopic) -> bool:
         return asked.name is not None and self._cluster.topics.get(asked.name) is None
@@ -127,10 +150,12 @@ class MetadataApi:
         if message.include_topic_authorized_operations:
             for topic in topics:
                 if topic.error_code == NONE:
-                    topic.topic_authorized_operations = _TOPIC_OPERATIONS
-        response = self._head(topics)
+                    topic.topic_authorized_operations = call.operations(
+                        _TOPIC_OPERATIONS, ResourceType.TOPIC, topic.name or ""
+                    )
+        response = self._head(call, topics)
         if message.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = _CLUSTER_OPERATIONS
+            response.cluster_authorized_operations = _cluster_operations(call)
         call.answer(response)
 
     def refuse(self, call: Call[MetadataRequest], code: int, text: str | None) -> None:
@@ -139,15 +164,17 @@ class MetadataApi:
             MetadataResponseTopic(error_code=code, name=each.name, topic_id=each.topic_id)
             for each in call.message.topics or ()
         ]
-        response = self._head(topics)
+        response = self._head(call, topics)
         response.error_code = code
         call.answer(response)
 
-    def _head(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    def _head(
+        self, call: Call[MetadataRequest], topics: list[MetadataResponseTopic]
+    ) -> MetadataResponse:
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
-                for each in self._cluster.addresses()
+                for each in self._cluster.addresses(call.listener_name)
             ],
             cluster_id=self._cluster.cluster_id,
             controller_id=self._cluster.controller_id,
@@ -155,12 +182,15 @@ class MetadataApi:
         )
 
     def _find(
-        self, asked: MetadataRequestTopic, failed: Mapping[str, Exception]
+        self,
+        call: Call[MetadataRequest],
+        asked: MetadataRequestTopic,
+        failed: Mapping[str, Exception],
     ) -> MetadataResponseTopic:
         topics = self._cluster.topics
         if asked.name is None:
             topic = topics.by_id(asked.topic_id)
-            if topic is None:
+            if topic is None or not call.allows_topic(Operation.DESCRIBE, topic.name):
                 return MetadataResponseTopic(
                     error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
                 )
@@ -205,6 +235,13 @@ def _nothing(name: str, code: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=ZERO_ID)
 
 
+def _cluster_operations(call: Call[Any]) -> int:
+    """What the client may do with the cluster, if it may know of it."""
+    if not call.allows_cluster(Operation.DESCRIBE):
+        return 0
+    return call.operations(_CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
 class DescribeClusterApi:
     """Handles DescribeCluster. Any thread.
 
@@ -233,9 +270,11 @@ class DescribeClusterApi:
                 controller_id=self._cluster.controller_id,
                 brokers=[
                     DescribeClusterBroker(broker_id=each.id, host=each.host, port=each.port)
-                    for each in self._cluster.addresses()
+                    for each in self._cluster.addresses(call.listener_name)
                 ],
-                cluster_authorized_operations=_CLUSTER_OPERATIONS if asked else UNKNOWN_OPERATIONS,
+                cluster_authorized_operations=_cluster_operations(call)
+                if asked
+                else UNKNOWN_OPERATIONS,
             )
         )
 

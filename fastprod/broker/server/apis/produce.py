@@ -7,11 +7,17 @@ import time
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.log.validation import HeavyBatch
+from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.replica_manager import AppendResult, ReplicaManager
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
-from fastprod.error_codes import INVALID_REQUIRED_ACKS, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from fastprod.error_codes import (
+    INVALID_REQUIRED_ACKS,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from fastprod.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -33,6 +39,9 @@ _TRANSACTIONAL = 0x10
 _QUICK_NS = 20_000_000
 
 
+_UNAUTHORIZED = AppendResult(TOPIC_AUTHORIZATION_FAILED)
+
+
 class _Work:
     """The state of a Produce request: the answers so far, and what is left to append.
 
@@ -46,7 +55,7 @@ class _Work:
 
     __slots__ = ("grown", "has_error", "leaders", "left", "topics")
 
-    def __init__(self, message: ProduceRequest) -> None:
+    def __init__(self, message: ProduceRequest, call: Call[ProduceRequest]) -> None:
         self.left: list[tuple[TopicProduceResponse, PartitionProduceData]] = []
         self.topics: list[TopicProduceResponse] = []
         self.grown: list[Partition] = []
@@ -57,7 +66,11 @@ class _Work:
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
             self.topics.append(answer)
-            self.left += [(answer, data) for data in topic.partition_data]
+            if call.allows_topic(Operation.WRITE, topic.name):
+                self.left += [(answer, data) for data in topic.partition_data]
+                continue
+            for data in topic.partition_data:
+                self.add(answer, data.index, _UNAUTHORIZED)
         self.left.reverse()
 
     def add(self, topic: TopicProduceResponse, index: int, result: AppendResult) -> None:
@@ -122,7 +135,7 @@ class ProduceApi:
                 "this broker has no transactions yet",
             )
             return
-        work = _Work(message)
+        work = _Work(message, call)
         try:
             if self._append(call, work, _QUICK_BYTES):
                 self._answer(call, work)
@@ -192,15 +205,15 @@ class ProduceApi:
         if call.message.acks != 0:
             answer = ProduceResponse(responses=work.topics)
             if work.leaders and call.version >= _FIRST_LEADER_HINT_VERSION:
-                answer.node_endpoints = self._endpoints(work.leaders)
+                answer.node_endpoints = self._endpoints(work.leaders, call.listener_name)
             call.answer(answer)
         elif work.has_error:
             call.close()
         else:
             call.answer_nothing()
 
-    def _endpoints(self, leaders: dict[int, None]) -> list[NodeEndpoint]:
-        found = [self._cluster.address(node_id) for node_id in leaders]
+    def _endpoints(self, leaders: dict[int, None], listener_name: str) -> list[NodeEndpoint]:
+        found = [self._cluster.address(node_id, listener_name) for node_id in leaders]
         return [
             NodeEndpoint(node_id=each.id, host=each.host, port=each.port)
             for each in found

@@ -8,7 +8,8 @@ from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import ZERO_ID, NewTopic, Topic, TopicError
 from fastprod.broker.config import BrokerConfig
-from fastprod.broker.server.apis.call import Call, change_topics
+from fastprod.broker.server.acl import Operation
+from fastprod.broker.server.apis.call import UNAUTHORIZED, Call, change_topics
 from fastprod.broker.server.item_errors import item_error
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
@@ -18,6 +19,7 @@ from fastprod.error_codes import (
     NONE,
     NOT_CONTROLLER,
     POLICY_VIOLATION,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
 )
 from fastprod.protocol.messages.create_topics import (
@@ -84,17 +86,23 @@ class CreateTopicsApi:
                 POLICY_VIOLATION,
                 f"{len(by_name):,} topics in one request, over {_MOST_TOPICS:,}",
             )
+        may_create = call.allows_cluster(Operation.CREATE)
         plans: dict[str, NewTopic] = {}
         failed: dict[str, Exception] = {}
         for name, asked in by_name.items():
             try:
                 if refused is not None:
                     raise refused
+                if not (may_create or call.allows_topic(Operation.CREATE, name)):
+                    raise TopicError(TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED)
                 plans[name] = _planned(asked)
             except TopicError as error:
                 failed[name] = error
         make = self._check if call.message.validate_only else self._make
         made = make(list(plans.values()), failed)
+        for name, result in made.items():
+            if not call.allows_topic(Operation.DESCRIBE_CONFIGS, name):
+                _hide_settings(result)
         call.answer(
             CreateTopicsResponse(
                 topics=[
@@ -197,6 +205,13 @@ def _created(
     )
 
 
+def _hide_settings(result: CreatableTopicResult) -> None:
+    """Tell of a new topic only that it is there."""
+    result.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
+    result.num_partitions = result.replication_factor = -1
+    result.configs = []
+
+
 def _not_created(name: str, code: int, text: str | None) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=code, error_message=text, configs=None)
 
@@ -235,7 +250,7 @@ class DeleteTopicsApi:
             try:
                 if refused is not None:
                     raise refused
-                results.append(self._delete(asked))
+                results.append(self._delete(call, asked))
             except Exception as error:
                 results.append(_result(asked, *item_error(error)))
         call.answer(DeleteTopicsResponse(responses=results))
@@ -245,7 +260,9 @@ class DeleteTopicsApi:
         results = [_result(asked, code, text) for asked in _asked(call)]
         call.answer(DeleteTopicsResponse(responses=results))
 
-    def _delete(self, asked: DeleteTopicState) -> DeletableTopicResult:
+    def _delete(
+        self, call: Call[DeleteTopicsRequest], asked: DeleteTopicState
+    ) -> DeletableTopicResult:
         name = asked.name
         if name is None:
             topic = self._find(asked)
@@ -254,6 +271,12 @@ class DeleteTopicsApi:
             name = topic.name
         elif asked.topic_id != ZERO_ID:
             raise TopicError(INVALID_REQUEST, "a topic is named by its name or by its id")
+        may_know = call.allows_topic(Operation.DESCRIBE, name)
+        if not (may_know and call.allows_topic(Operation.DELETE, name)):
+            # Of a topic that it may not know of, a client gets no other name than it gave.
+            result = _result(asked, TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED)
+            result.name = name if may_know else asked.name
+            return result
         deleted = self._cluster.topics.delete(name)
         for partition in deleted.partitions:
             self._purgatory.check_and_complete(partition)

@@ -352,4 +352,4 @@ def test_a_peer_that_resets_during_a_blocked_send_is_a_disconnect(loopback: Loop
 
 
 def test_every_close_reason_has_a_name() -> None:
-    assert CLOSE_REASONS.index("OUTGROWN") == len(CLOSE_REASONS) - 1 == 9
+    assert CLOSE_REASONS.index("PROXY") == len(CLOSE_REASONS) - 1 == 11

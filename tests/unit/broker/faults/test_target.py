@@ -152,8 +152,8 @@ def test_apis_have_their_names_and_keys() -> None:
         (("Produce", "t", None, -2), "node is -2"),
         (("Produce", ""), "topic is ''"),
         (("Produce", b"t"), "topic is b't'"),
-        (("SaslHandshake",), "no fault reaches SaslHandshake"),
-        ((36,), "no fault reaches SaslAuthenticate"),
+        (("SaslHandshake", "t"), "a SaslHandshake request names no topic"),
+        ((36, None, 1), "a SaslAuthenticate request names no partition"),
     ],
 )
 def test_an_aim_that_nothing_can_meet_is_refused(arguments: tuple[Any, ...], said: str) -> None:

@@ -279,7 +279,7 @@ def test_at_most_the_capacity_is_registered_in_one_turn() -> None:
         polls = [0]
         register = selector.register
 
-        def note_polls(fd: int) -> int:
+        def note_polls(fd: int, tls: object = None) -> int:
             polls.append(selector.calls["poll"])
             return register(fd)
 

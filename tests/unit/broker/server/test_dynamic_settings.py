@@ -59,6 +59,15 @@ def test_overrides_may_have_blanks_and_are_read_once_however_many_nodes_there_ar
     assert len(texts) == 1
 
 
+def test_a_number_may_stand_between_blanks_and_control_characters() -> None:
+    """As Java's trim takes them away, which is more than int() does."""
+    settings = DynamicSettings(BrokerConfig(), [0])
+    quotas = ConnectionQuotas(FakeClock())
+    settings.attach(0, quotas)
+    settings.alter(0, {COUNT: "\x1c 5\x1f"})
+    assert quotas._max_connections == 5
+
+
 def test_what_holds_for_all_has_to_fit_each_node() -> None:
     """0 for each address needs overrides, which only one of two nodes has."""
     settings = DynamicSettings(BrokerConfig(), [0, 1])

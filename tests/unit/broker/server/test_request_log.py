@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.protocol.messages.security.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from support.broker.world import BrokerWorld, batch_of
 
 
@@ -50,3 +54,15 @@ def test_large_requests_push_out_the_others() -> None:
         for _ in range(5):
             world.ask("Metadata", 9, MetadataRequest(topics=topics))
         assert [each.number for each in world.state.request_log.entries()] == [11, 12, 13, 14]
+
+
+def test_salted_passwords_are_not_kept() -> None:
+    """Whoever has one can log in by SCRAM."""
+    user = ScramCredentialUpsertion(
+        name="ada", mechanism=2, iterations=4_096, salt=b"salt", salted_password=b"s4lted"
+    )
+    with BrokerWorld() as world:
+        message = AlterUserScramCredentialsRequest(upsertions=[user])
+        world.ask("AlterUserScramCredentials", 0, message)
+        (entry,) = world.state.request_log.entries("AlterUserScramCredentials")
+        assert entry.message is None

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import socket
-import threading
 
 import pytest
 
-from fastprod.cli.cluster import broker_connection
-from fastprod.cli.cluster.broker_connection import (
-    BrokerConnection,
-    ConnectionTrouble,
-    resolve_in_time,
-)
+from fastprod.cli.cluster.broker_connection import BrokerConnection
+from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.client.addresses import Address
 from fastprod.errors import KafkaError
 from fastprod.protocol.api_keys import API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, METADATA
 from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
-from unit.cli.conftest import CannedServer
 
 TIMEOUT_S = 20.0
 SHORT_S = 0.2
@@ -52,47 +46,6 @@ def test_an_old_broker_is_asked_again_in_its_own_version(new_peer: PeerFactory) 
     assert [request.version for request in peer.requests(API_VERSIONS)] == [4, 1]
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it answers in HTTP"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "starts with the text 'SSH-'"),
-        (bytes.fromhex("15030300020228"), "TLS alert"),
-        (bytes.fromhex("80000001ffff"), "starts with the bytes 80 00 00 01"),
-        (bytes.fromhex("00000002ffff"), "starts with the bytes 00 00 00 02"),
-        (bytes.fromhex("00000004 00000007"), "belongs to no request"),
-        (bytes.fromhex("00000006 00000001 0000"), "does not parse"),
-    ],
-)
-def test_what_is_not_kafka_is_told_by_its_first_bytes(
-    canned_server: CannedServer, answer: bytes, told: str
-) -> None:
-    error = trouble(canned_server(answer))
-    assert error.cause == "not kafka"
-    assert told in str(error)
-
-
-def test_a_server_that_hangs_up_is_told_from_one_that_is_silent(
-    canned_server: CannedServer,
-) -> None:
-    hanging_up = trouble(canned_server(b""))
-    assert hanging_up.cause == "closed"
-    assert "instead of answering ApiVersions" in str(hanging_up)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        error = trouble(f"127.0.0.1:{silent.getsockname()[1]}", SHORT_S)
-    assert error.cause == "timeout"
-    assert "did not answer ApiVersions within 0.2 s" in str(error)
-
-
-def test_a_broker_that_hangs_up_after_api_versions_wants_sasl(peer: Peer) -> None:
-    peer.on(METADATA).close()
-    with (
-        BrokerConnection(address(peer.bootstrap_servers), TIMEOUT_S) as connection,
-        pytest.raises(ConnectionTrouble, match=r"answering Metadata: its listener wants SASL"),
-    ):
-        connection.metadata()
-
-
 def test_half_an_answer_is_waited_for_until_the_timeout(new_peer: PeerFactory) -> None:
     peer = new_peer()
     peer.on(API_VERSIONS).truncate(20, close=False)
@@ -103,30 +56,6 @@ def test_an_answer_in_small_parts_is_put_together(peer: Peer) -> None:
     peer.on(API_VERSIONS).dribble(3)
     with BrokerConnection(address(peer.bootstrap_servers), TIMEOUT_S) as connection:
         assert connection.versions.versions[METADATA] == (0, 13)
-
-
-def test_a_refused_connection_is_told(free_port: int) -> None:
-    error = trouble(f"127.0.0.1:{free_port}")
-    assert error.cause == "refused"
-    assert "nothing listens there" in str(error)
-
-
-def test_a_full_listener_times_out() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(0)
-        where = f"127.0.0.1:{listening.getsockname()[1]}"
-        filling = [socket.socket() for _ in range(3)]
-        try:
-            for each in filling:
-                each.setblocking(False)
-                each.connect_ex(listening.getsockname())
-            error = trouble(where, SHORT_S)
-        finally:
-            for each in filling:
-                each.close()
-    assert error.cause == "timeout"
-    assert "did not take a connection within 0.2 s" in str(error)
 
 
 def test_an_error_code_is_told_by_name(peer: Peer) -> None:
@@ -166,26 +95,3 @@ def test_a_topic_is_created_and_deleted_or_refused_with_kafkas_error(
     asked = peer.requests(CREATE_TOPICS)[0].message.topics[0]
     assert (asked.name, asked.num_partitions, asked.replication_factor) == ("new", 3, -1)
     assert list(peer.requests(DELETE_TOPICS)[0].message.topic_names) == ["new"]
-
-
-def test_an_unknown_host_is_told() -> None:
-    with pytest.raises(ConnectionTrouble, match=r"DNS does not know the host 'no\.invalid'") as r:
-        resolve_in_time("no.invalid", 9092, TIMEOUT_S)
-    assert r.value.cause == "dns"
-
-
-def test_a_resolver_that_does_not_answer_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    release = threading.Event()
-
-    def hang(host: str, port: int) -> list[Address]:
-        release.wait(TIMEOUT_S)
-        return []
-
-    monkeypatch.setattr(broker_connection, "resolve", hang)
-    try:
-        with pytest.raises(ConnectionTrouble, match=r"gave no answer .* within 0\.2 s"):
-            resolve_in_time("slow", 9092, SHORT_S)
-    finally:
-        release.set()

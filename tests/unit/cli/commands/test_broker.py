@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fastprod import KafkaProducer
+from fastprod import KafkaProducer, ProducerConfig
+from fastprod.cli.options.properties import read_properties
 from unit.cli.conftest import Run
 
 PATIENCE_S = 30.0
@@ -124,4 +126,103 @@ def test_a_port_in_use_is_one_line_and_exit_code_3(run: Run) -> None:
         result = run("broker", "--port", str(port))
     assert result.exit_code == 3
     assert f"cannot serve on 127.0.0.1:{port}" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def files_of(process: subprocess.Popen[str]) -> dict[str, Path]:
+    """The files that the second line names, by their names."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("settings for clients: ")
+    paths = [Path(each) for each in line.removeprefix("settings for clients: ").strip().split(", ")]
+    return {each.name: each for each in paths}
+
+
+def test_what_clients_need_stands_in_files_that_end_with_it() -> None:
+    with started("--tls", "--sasl-user", "ada", "--sasl-user", "bob:b=\\d") as (process, line):
+        files = files_of(process)
+        assert set(files) == {"ca.pem", "ada.properties", "bob.properties"}
+        assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+        ada = read_properties(files["ada.properties"])
+        assert ada["security.protocol"] == "SASL_SSL"
+        assert ada["bootstrap.servers"] == servers(line)
+        found = ProducerConfig(ada)
+        assert found.sasl is not None
+        assert found.sasl.username == "ada"
+        assert found.sasl.password is not None
+        assert len(found.sasl.password) >= 24
+        bob = ProducerConfig(read_properties(files["bob.properties"])).sasl
+        assert bob is not None
+        assert bob.password == "b=\\d"
+        context = ssl.create_default_context(cafile=files["ca.pem"])
+        host, port = servers(line).split(":")
+        with (
+            socket.create_connection((host, int(port)), PATIENCE_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as client,
+        ):
+            assert client.version() == "TLSv1.3"
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    assert not any(path.exists() for path in files.values())
+    assert not files["ca.pem"].parent.exists()
+
+
+def test_users_come_from_the_environment_and_files_go_where_they_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTPROD_SASL_USERS", "ada:secret bob")
+    folder = tmp_path / "settings"
+    options = ("--sasl-mechanism", "scram-sha-512", "--client-settings", str(folder))
+    with started(*options) as (process, _):
+        files = files_of(process)
+        assert files["ada.properties"] == folder / "ada.properties"
+        ada = ProducerConfig(read_properties(files["ada.properties"])).sasl
+        assert ada is not None
+        assert (ada.mechanism, ada.password) == ("SCRAM-SHA-512", "secret")
+        process.terminate()
+        process.wait(PATIENCE_S)
+    assert list(folder.iterdir()) == []
+
+
+def test_several_listeners_have_files_of_their_own() -> None:
+    command = ["--listener", "IN=PLAINTEXT:0", "--listener", "OUT=SASL_SSL:0", "--sasl-user", "a"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fastprod", "broker", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        first = servers(process.stdout.readline())
+        files = files_of(process)
+        assert set(files) == {"ca.pem", "IN-client.properties", "OUT-a.properties"}
+        assert read_properties(files["IN-client.properties"])["bootstrap.servers"] == first
+        assert read_properties(files["OUT-a.properties"])["bootstrap.servers"] != first
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--port", "0", "--sasl-user", "a b:secret"], "--sasl-user is NAME or NAME:PASSWORD"),
+        (["--port", "0", "--sasl-user", "ada:"], "--sasl-user is NAME or NAME:PASSWORD"),
+        (["--port", "0", "--sasl-user", "a", "--sasl-user", "a:x"], "a is given twice"),
+        (["--port", "0", "--tls-key", "k.pem"], "--tls-key goes with --tls-certificate"),
+        (["--port", "0", "--tls-certificate", "none.pem"], "none.pem"),
+        (["--listener", "A:9092"], "not of the form NAME=PROTOCOL:PORT"),
+        (["--listener", "A=TLS:0"], "there are PLAINTEXT, SSL"),
+        (["--listener", "A=PLAINTEXT:0", "--port", "0"], "leave it or --listener out"),
+    ],
+)
+def test_a_wrong_option_of_security_is_one_line_without_a_secret(
+    run: Run, options: list[str], told: str
+) -> None:
+    result = run("broker", *options)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "secret" not in result.stderr
     assert result.stderr.count("\n") == 1

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from fastprod._core.bytes import crc32c
+from fastprod.broker.broker import Broker
 from support.peer.fixtures import PeerClusterFactory
 from support.peer.scripted_peer import Peer
-from unit.cli.conftest import CannedServer, Run
+from unit.cli.conftest import CannedServer, Run, properties_file
 
 
 def test_without_a_cluster_it_tells_what_is_installed(run: Run) -> None:
@@ -78,3 +80,23 @@ def test_an_unknown_host_and_a_refused_port_are_exit_code_3(run: Run, free_port:
 
 def test_an_address_that_is_none_is_exit_code_2(run: Run) -> None:
     assert run("doctor", "-b", "nowhere").exit_code == 2
+
+
+def test_a_protected_cluster_is_described_by_a_file_of_settings(run: Run, tmp_path: Path) -> None:
+    with Broker(brokers=2, tls=True, sasl_users={"ada": "s3cret"}, topics={"t": 3}) as broker:
+        given = broker.client_settings("ada")
+        result = run("doctor", "--command-config", properties_file(tmp_path / "good", given))
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.count("reached  ") == 2
+        wrong = properties_file(tmp_path / "bad", given | {"sasl.password": "wr0ng"})
+        result = run("doctor", "--command-config", wrong)
+    assert result.exit_code == 3
+    assert "check sasl_username and sasl_password" in result.stderr
+    assert "wr0ng" not in result.output
+
+
+def test_servers_may_have_librdkafkas_name(run: Run, peer: Peer, tmp_path: Path) -> None:
+    path = properties_file(tmp_path / "p", {"metadata.broker.list": peer.bootstrap_servers})
+    assert run("doctor", "--command-config", path).exit_code == 0
+    twice = run("doctor", "-b", peer.bootstrap_servers, "--command-config", path)
+    assert twice.exit_code == 0

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from fastprod.broker.broker import Broker
 from fastprod.cli.commands import produce as produce_module
 from fastprod.cli.records.line_records import LineRecords
 from fastprod.protocol.api_keys import PRODUCE
 from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
-from unit.cli.conftest import Run
+from unit.cli.conftest import Run, properties_file
 
 
 @pytest.fixture
@@ -184,3 +185,29 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(
     assert result.exit_code == 2
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_lines_go_to_a_protected_cluster_and_a_wrong_password_is_exit_code_3(
+    run: Run, tmp_path: Path
+) -> None:
+    with Broker(tls=True, sasl_users={"ada": "s3cret"}, topics=["one"]) as broker:
+        given = broker.client_settings("ada", mechanism="SCRAM-SHA-512")
+        path = properties_file(tmp_path / "good", given)
+        result = run("produce", "one", "--command-config", path, input=b"a\nb\n")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert [record.value for record in broker.records("one")] == [b"a", b"b"]
+        wrong = properties_file(tmp_path / "bad", given | {"sasl.password": "wr0ng"})
+        result = run("produce", "one", "--command-config", wrong, input=b"a\n")
+        assert result.exit_code == 3
+        assert result.stderr.count("\n") == 1
+        assert "refused user 'ada' by SCRAM-SHA-512" in result.stderr
+        assert "wr0ng" not in result.stderr
+        result = run(
+            "produce",
+            "one",
+            "-X",
+            "ssl.truststore.location=/no/such",
+            *("--command-config", path),
+            input=b"a\n",
+        )
+    assert result.exit_code == 2

@@ -30,13 +30,17 @@ def percentiles(*stems: str) -> set[str]:
     return {stem + suffix for stem in stems for suffix in PERCENTILES}
 
 
-# Contract P-K, but for authentication.
+# Contract P-K.
 KAFKAS_NAMES = {
     *spread("batch-size", "record-queue-time", "request-latency", "record-size"),
     *spread("produce-throttle-time", "request-size"),
     *both("batch-split", "record-send", "record-retry", "record-error", "buffer-exhausted"),
     *both("connection-creation", "connection-close", "network-io", "outgoing-byte"),
     *both("incoming-byte", "request", "response", "select"),
+    *both("successful-authentication", "failed-authentication"),
+    *both("successful-reauthentication", "failed-reauthentication"),
+    *spread("reauthentication-latency"),
+    "successful-authentication-no-reauth-total",
     *("compression-rate-avg", "records-per-request-avg", "requests-in-flight", "metadata-age"),
     *("waiting-threads", "buffer-total-bytes", "buffer-available-bytes", "bufferpool-wait-ratio"),
     *("bufferpool-wait-time-ns-total", "bufferpool-wait-time-total", "flush-time-ns-total"),
@@ -94,6 +98,23 @@ def world() -> World:
 
 def test_the_producers_group_has_kafkas_names_and_ours(world: World) -> None:
     assert set(world.producer()) == KAFKAS_NAMES | OUR_NAMES
+
+
+def test_authentications_are_counted_and_repetitions_timed(world: World) -> None:
+    """P-K: of each window, and from the start."""
+    counters = world.metrics.authentications
+    counters.succeeded()
+    counters.failed()
+    counters.repeated(4)
+    counters.repeated(8)
+    counters.failed_again()
+    group = world.producer()
+    assert group["successful-authentication-total"] == 1
+    assert group["successful-authentication-no-reauth-total"] == 1
+    assert group["failed-authentication-total"] == 1
+    assert group["successful-reauthentication-total"] == 2
+    assert group["failed-reauthentication-total"] == 1
+    assert (group["reauthentication-latency-avg"], group["reauthentication-latency-max"]) == (6, 8)
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "TRACE"])

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
 from fastprod.spark.sink.options import BULK_SETTINGS, sink_options
 
@@ -61,19 +62,21 @@ def test_an_option_that_is_not_understood_is_refused(given: dict[str, str], text
     ("setting", "value", "text"),
     [
         ("lingr.ms", "5", "did you mean linger.ms?"),
-        ("sasl.jaas.config", "secret", "names a login module, which is a Java class"),
-        ("ssl.truststore.location", "secret.jks", "into PEM"),
-        ("ssl.keystore.type", "PKCS12", "into PEM"),
+        ("sasl.jaas.config", "secret", "it has no flag"),
+        ("ssl.truststore.location", "store.jks", "turn it into PEM: keytool"),
+        ("ssl.keystore.location", "store.p12", "turn it into PEM: openssl pkcs12"),
+        ("sasl.login.class", "org.example.Secret", "it names a Java class"),
         ("partitioner.class", "org.example.Secret", "a Java class cannot run in a Python process"),
         ("interceptor.classes", "a.B, org.example.Secret", "a Java class cannot run"),
-        ("security.protocol", "SASL_SSL", "security.protocol"),
+        ("security.protocol", "foo", "security.protocol"),
         ("transactional.id", "x", "transactional.id is refused"),
     ],
 )
 def test_a_setting_that_cannot_be_had_is_refused_without_showing_secrets(
     setting: str, value: str, text: str
 ) -> None:
-    options = sink_options({**BOOTSTRAP, f"kafka.{setting}": value})
+    given = {**BOOTSTRAP, "kafka.security.protocol": "SSL", f"kafka.{setting}": value}
+    options = sink_options(given)
     with pytest.raises(ConfigError) as raised:
         options.check_settings()
     assert text in str(raised.value)
@@ -91,6 +94,27 @@ def test_javas_round_robin_partitioner_is_ours() -> None:
     options = sink_options({**BOOTSTRAP, "kafka.partitioner.class": java})
     options.check_settings()
     assert dict(options.settings)["partitioner.class"].startswith("fastprod.partitioner:")
+
+
+def test_a_setting_of_the_producer_may_stand_in_the_drivers_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", 'hunter2"x')
+    line = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    given = {
+        **BOOTSTRAP,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{line} username="ada" password="${{env:KAFKA_PASSWORD}}";',
+    }
+    options = sink_options(given)
+    options.check_settings()
+    monkeypatch.delenv("KAFKA_PASSWORD")
+    settings = dict(pickle.loads(pickle.dumps(options)).settings)
+    sasl = ProducerConfig(settings).sasl
+    assert sasl is not None
+    assert sasl.password == 'hunter2"x'
+    assert "hunter2" not in repr(settings)
 
 
 def test_settings_by_themselves_show_no_secret_either() -> None:

@@ -1,0 +1,1 @@
+"""TLS under the channels, by the OpenSSL that Python itself uses."""

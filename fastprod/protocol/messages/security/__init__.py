@@ -1,0 +1,1 @@
+"""Messages about who may come in, and who may do what."""

@@ -1,0 +1,1 @@
+"""TLS, SASL and proxies as settings and as arithmetic: what needs no connection."""

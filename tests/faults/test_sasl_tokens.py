@@ -1,0 +1,165 @@
+"""OAUTHBEARER to a scripted peer: tokens that are renewed, refused, or cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod.errors import AuthenticationError, KafkaError
+from fastprod.protocol.api_keys import (
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
+from support.engine.quick_producer import WAIT_S
+from support.peer.fixtures import PeerFactory
+from support.peer.journal import Request
+from support.peer.script import Message
+from support.peer.scripted_peer import Peer
+from support.security.sasl_script import (
+    accepted,
+    offer_sasl,
+    refused,
+    sasl_peer,
+    sasl_producer,
+)
+
+SASL = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+
+
+def test_tokens_are_renewed_in_the_background(new_peer: PeerFactory) -> None:
+    """P-G.10.5, P-G.10.7: a callback of confluent-kafka's form; every authentication has a token
+    that is good for longer than the session it prolongs."""
+    peer = sasl_peer(new_peer)
+    ends: dict[bytes, float] = {}
+    made: list[float] = []
+
+    def token() -> tuple[str, float]:
+        made.append(time.time())
+        name = f"token{len(made)}"
+        ends[name.encode()] = made[-1] + 2.0
+        return name, ends[name.encode()]
+
+    def answer(request: Request) -> Message:
+        name = bytes(request.message.auth_bytes).split(b"\x01")[1].removeprefix(b"auth=Bearer ")
+        left_ms = int((ends[name] - time.time()) * 1000)
+        if left_ms <= 0:
+            return refused(request.version, "expired")
+        return accepted(request.version, left_ms)
+
+    offer_sasl(peer, "OAUTHBEARER")
+    peer.on(SASL_AUTHENTICATE).reply(answer).always()
+    with oauth_producer(peer, token, linger_ms=0) as producer:
+        end_s = time.monotonic() + 5
+        count = 0
+        while time.monotonic() < end_s:
+            assert producer.send("t", b"x").result(WAIT_S).offset == count
+            count += 1
+            time.sleep(0.02 if time.monotonic() < end_s - 4 else 0.7)
+        metrics = producer.metrics()["producer-metrics"]
+        assert metrics["failed-reauthentication-total"] == 0
+        assert metrics["failed-authentication-total"] == 0
+        assert metrics["successful-reauthentication-total"] >= 3
+    assert len(peer.connections) == 2
+    assert 3 <= len(made) <= 6
+
+
+def oauth_producer(peer: Peer, callback: Any, **config: Any) -> KafkaProducer:
+    return sasl_producer(peer, "OAUTHBEARER", sasl_oauth_token_provider=callback, **config)
+
+
+async def async_token() -> str:
+    await asyncio.sleep(0)
+    return "abc"
+
+
+def test_a_token_by_a_coroutine(new_peer: PeerFactory) -> None:
+    """P-G.10.5"""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    with oauth_producer(peer, async_token) as producer:
+        assert producer.send("t", b"x").result(WAIT_S).offset == 0
+    token = bytes(peer.requests(SASL_AUTHENTICATE)[0].message.auth_bytes)
+    assert token == b"n,,\x01auth=Bearer abc\x01\x01"
+
+
+def raises() -> str:
+    raise RuntimeError("hush")
+
+
+@pytest.mark.parametrize(
+    ("callback", "words"),
+    [
+        (raises, "the token callback raises raised RuntimeError"),
+        (lambda: ("abc", time.time() - 60), "has expired 60 s ago"),
+        (lambda: None, "NoneType where a token is due"),
+        (lambda: "two words", "characters that no token may have"),
+    ],
+)
+def test_a_token_that_cannot_be_had_is_told_at_once(
+    new_peer: PeerFactory, caplog: pytest.LogCaptureFixture, callback: Any, words: str
+) -> None:
+    """P-G.10.5, P-G.10.8, P-H.7.2: with the broker's address, and without a storm."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    began_s = time.monotonic()
+    with oauth_producer(peer, callback) as producer:
+        with pytest.raises(AuthenticationError, match=words) as caught:
+            producer.send("t", b"x").result(WAIT_S)
+        assert f"broker {peer.bootstrap_servers}: no access token" in str(caught.value)
+        assert "hush" not in str(caught.value) + caplog.text
+        while time.monotonic() - began_s < 3:
+            time.sleep(0.05)
+        assert len(peer.connections) <= 2 + (time.monotonic() - began_s) / 0.8, "five in 3 s"
+    assert peer.requests(SASL_HANDSHAKE) == []
+
+
+def test_a_refused_token_is_told_with_the_brokers_words(new_peer: PeerFactory) -> None:
+    """P-G.10.5: the broker's JSON is acknowledged by one byte, and the next token is a new one."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    tokens = iter(range(1, 1000))
+
+    def answer(request: Request) -> Message:
+        if bytes(request.message.auth_bytes) == b"\x01":
+            return refused(request.version, "Authentication failed")
+        return accepted(request.version, token=b'{"status":"invalid_token"}')
+
+    peer.on(SASL_AUTHENTICATE).reply(answer).always()
+    with oauth_producer(peer, lambda: f"token{next(tokens)}") as producer:
+        with pytest.raises(AuthenticationError) as caught:
+            producer.partitions_for("t")
+        assert '{"status":"invalid_token"}' in str(caught.value)
+        assert "token1" not in str(caught.value)
+        deadline_s = time.monotonic() + WAIT_S
+        while len(peer.connections) < 2 or len(peer.requests(SASL_AUTHENTICATE)) < 3:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+    sent = [bytes(each.message.auth_bytes) for each in peer.requests(SASL_AUTHENTICATE)]
+    assert b"token1" in sent[0]
+    assert b"token2" in sent[2]
+
+
+def test_the_login_ends_with_the_producer(new_peer: PeerFactory) -> None:
+    """Also while a callback hangs."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    gate = threading.Event()
+
+    def token() -> str:
+        gate.wait(WAIT_S)
+        return "abc"
+
+    producer = oauth_producer(peer, token, max_block_ms=100)
+    with pytest.raises(KafkaError):
+        producer.partitions_for("t")
+    producer.close(0)
+    gate.set()
+    deadline_s = time.monotonic() + WAIT_S
+    while any(each.name.startswith("kafka-login") for each in threading.enumerate()):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)

@@ -1,0 +1,133 @@
+"""Our SASL against Apache Kafka's: every mechanism, refusals, and sessions that are prolonged."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from conftest import TopicFactory
+from fastprod import KafkaProducer
+from fastprod.errors import AuthenticationError
+from support.security import secured_kafka
+from support.security.secured_kafka import PASSWORD, USER, Secured, unsecured_token
+
+WAIT_S = 30.0
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+TOKEN_S = 3.0
+WRONG = "looking-glass"
+
+
+def producer(secured: Secured, mechanism: str, **settings: Any) -> KafkaProducer:
+    known: dict[str, Any] = {
+        "bootstrap_servers": secured.kafka.bootstrap("CLEAR"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        known["sasl_oauth_token_provider"] = lambda: unsecured_token(TOKEN_S)
+    else:
+        known |= {"sasl_username": USER, "sasl_password": PASSWORD}
+    return KafkaProducer(known | settings)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_lets_us_in(mechanism: str, secured: Secured, topic: TopicFactory) -> None:
+    """P-G.10.1 to P-G.10.5"""
+    name = topic(secured.kafka)
+    with producer(secured, mechanism) as made:
+        assert made.send(name, b"x").result(WAIT_S).offset == 0
+
+
+@pytest.mark.parametrize("listener", ["PLAIN", "SCRAM", "TOKEN"])
+def test_kafka_lets_us_in_over_tls(listener: str, secured: Secured, topic: TopicFactory) -> None:
+    """SASL_SSL, with the settings as Kafka's own clients have them."""
+    name = topic(secured.kafka)
+    settings: dict[str, Any] = {**secured.client(listener)}
+    if listener == "TOKEN":
+        settings["sasl.oauth.token.provider"] = lambda: unsecured_token(TOKEN_S)
+    with KafkaProducer(settings) as made:
+        assert made.send(name, b"x").result(WAIT_S).offset == 0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:3])
+@pytest.mark.parametrize("user", [USER, "nobody"])
+def test_kafka_refuses_a_wrong_password_and_an_unknown_user(
+    mechanism: str, user: str, secured: Secured, topic: TopicFactory
+) -> None:
+    """P-G.10.2, P-G.10.8, P-H.7.2"""
+    name = topic(secured.kafka)
+    refusal = pytest.raises(AuthenticationError)
+    with (
+        producer(secured, mechanism, sasl_username=user, sasl_password=WRONG) as made,
+        refusal as caught,
+    ):
+        made.send(name, b"x").result(WAIT_S)
+    text = str(caught.value)
+    assert f"refused user {user!r} by {mechanism}: Authentication failed" in text
+    assert secured.kafka.bootstrap("CLEAR") in text
+    assert WRONG not in text
+
+
+def test_kafka_refuses_a_token(secured: Secured, topic: TopicFactory) -> None:
+    """P-G.10.5: it says why in JSON."""
+    name = topic(secured.kafka)
+    refusal = pytest.raises(AuthenticationError, match='"status":"invalid_token"')
+    with (
+        producer(secured, "OAUTHBEARER", sasl_oauth_token_provider=lambda: "abc") as made,
+        refusal,
+    ):
+        made.send(name, b"x").result(WAIT_S)
+
+
+def test_a_listener_of_kafka_without_sasl_says_so(secured: Secured, topic: TopicFactory) -> None:
+    """P-G.10.2"""
+    name = topic(secured.kafka)
+    refusal = pytest.raises(AuthenticationError, match="takes no SASL on this listener")
+    plain = secured.kafka.bootstrap_servers
+    with producer(secured, "PLAIN", bootstrap_servers=plain) as made, refusal:
+        made.send(name, b"x").result(WAIT_S)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+def test_sessions_are_prolonged_busy_and_idle(
+    mechanism: str, secured: Secured, topic: TopicFactory
+) -> None:
+    """P-G.10.7, KIP-368: the handshake and the first token in one go, as Kafka's brokers take it;
+    on the same connections, with no record lost or retried."""
+    name = topic(secured.kafka)
+    with producer(secured, mechanism) as made:
+        sent = 0
+        for until, pause_s in ((3, 0.001), (6, 1.0), (9, 0.001)):
+            deadline_s = time.monotonic() + WAIT_S
+            while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < until:
+                assert made.send(name, b"x").result(WAIT_S).offset == sent
+                sent += 1
+                assert time.monotonic() < deadline_s
+                time.sleep(pause_s)
+        metrics = made.metrics()["producer-metrics"]
+        assert metrics["failed-reauthentication-total"] == 0
+        assert metrics["connection-creation-total"] == 2
+        assert metrics["record-retry-total"] == 0
+
+
+def test_a_password_that_changes_costs_no_record(secured: Secured, topic: TopicFactory) -> None:
+    """At the broker and by `set_sasl_credentials`, while records are sent."""
+    name = topic(secured.kafka)
+    secured_kafka.set_password(secured.kafka, "bob", "first")
+    with producer(
+        secured, "SCRAM-SHA-256", sasl_username="bob", sasl_password="first", linger_ms=0
+    ) as made:
+        futures = [made.send(name, b"before")]
+        secured_kafka.set_password(secured.kafka, "bob", "second")
+        made.set_sasl_credentials("bob", "second")
+        metrics = made.metrics()["producer-metrics"]
+        until = metrics["successful-reauthentication-total"] + 3
+        deadline_s = time.monotonic() + WAIT_S
+        while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < until:
+            futures.append(made.send(name, b"x"))
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        assert [each.result(WAIT_S).offset for each in futures] == list(range(len(futures)))
+        assert made.metrics()["producer-metrics"]["failed-reauthentication-total"] == 0

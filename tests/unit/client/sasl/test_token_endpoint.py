@@ -1,0 +1,201 @@
+"""EndpointTokens: what is asked of a token endpoint, and what may go wrong with it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastprod.client.sasl.login_error import LoginError
+from fastprod.client.sasl.token_endpoint import EndpointTokens
+from fastprod.security.sasl_settings import JWT_BEARER, TokenEndpoint
+from fastprod.security.secret import Secret
+
+SECRET = "hush: & /?"
+
+
+class Endpoint:
+    """A token endpoint on loopback; `status`, `body` and `headers` are what it answers."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body: bytes = json.dumps({"access_token": "abc", "expires_in": 60}).encode()
+        self.headers: dict[str, str] = {}
+        self.delay_s = 0.0
+        self.asked: list[tuple[dict[str, str], dict[str, str]]] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/oauth/token"
+
+    def _handler(endpoint) -> type[BaseHTTPRequestHandler]:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                endpoint.asked.append((dict(self.headers), dict(urllib.parse.parse_qsl(form))))
+                time.sleep(endpoint.delay_s)
+                self.send_response(endpoint.status)
+                for name, value in endpoint.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                with contextlib.suppress(OSError):  # who had enough of it hung up
+                    self.wfile.write(endpoint.body)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        return Handler
+
+    def tokens(self, **settings: Any) -> EndpointTokens:
+        settings = {"client_id": "me", "client_secret": Secret(SECRET), **settings}
+        return EndpointTokens(TokenEndpoint(self.url, **settings), {"a": "1"})
+
+    def error(self, **settings: Any) -> LoginError:
+        with pytest.raises(LoginError) as caught:
+            self.tokens(**settings).fetch()
+        assert SECRET not in str(caught.value)
+        assert self.url in str(caught.value)
+        return caught.value
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.server.shutdown()
+    made.thread.join()
+    made.server.server_close()
+
+
+def test_client_credentials(endpoint: Endpoint) -> None:
+    """RFC 6749, 4.4: id and secret in the header, grant and scope in the form."""
+    token = endpoint.tokens(scope="kafka write").fetch()
+    assert token.value.reveal() == "abc"
+    assert token.expires_s == pytest.approx(time.time() + 60, abs=30)
+    assert token.extensions == {"a": "1"}
+    ((headers, form),) = endpoint.asked
+    assert form == {"grant_type": "client_credentials", "scope": "kafka write"}
+    assert headers["Authorization"] == "Basic " + base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert headers["Content-Type"] == "application/x-www-form-urlencoded"
+
+
+def test_the_header_is_url_encoded_if_that_is_asked_for(endpoint: Endpoint) -> None:
+    """RFC 6749, 2.3.1."""
+    endpoint.tokens(client_id="m e", header_urlencode=True).fetch()
+    ((headers, _),) = endpoint.asked
+    decoded = base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode()
+    assert decoded == "m+e:hush%3A+%26+%2F%3F"
+
+
+def test_an_assertion_is_read_from_its_file_each_time(endpoint: Endpoint, tmp_path: Path) -> None:
+    """RFC 7523: as Kubernetes mounts it, and replaces it."""
+    file = tmp_path / "assertion"
+    tokens = endpoint.tokens(client_secret=None, grant_type=JWT_BEARER, assertion_file=str(file))
+    for content in ("a.b.c\n", "d.e.f"):
+        file.write_text(content)
+        tokens.fetch()
+    forms = [form for _, form in endpoint.asked]
+    assert [form["assertion"] for form in forms] == ["a.b.c", "d.e.f"]
+    assert forms[0]["grant_type"] == JWT_BEARER
+    assert forms[0]["client_id"] == "me"
+    assert all("Authorization" not in headers for headers, _ in endpoint.asked)
+    endpoint.tokens(client_secret=None, assertion_file=str(file)).fetch()
+    _, form = endpoint.asked[-1]
+    assert form["grant_type"] == "client_credentials"
+    assert form["client_assertion"] == "d.e.f"
+    assert form["client_assertion_type"].endswith(":client-assertion-type:jwt-bearer")
+    file.unlink()
+    with pytest.raises(LoginError, match="assertion cannot be read from"):
+        tokens.fetch()
+
+
+def test_a_token_may_be_in_a_file_itself(tmp_path: Path) -> None:
+    file = tmp_path / "a token"
+    tokens = EndpointTokens(TokenEndpoint(file.as_uri()), {})
+    for content in ("abc\n", "def"):
+        file.write_text(content)
+        assert tokens.fetch().value.reveal() == content.strip()
+    file.write_text("two words")
+    with pytest.raises(LoginError, match="characters"):
+        tokens.fetch()
+
+
+def test_an_end_that_is_not_told_is_the_tokens_own(endpoint: Endpoint) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + 9}).encode()).decode()
+    endpoint.body = json.dumps({"access_token": f"a.{claims.rstrip('=')}.c"}).encode()
+    assert endpoint.tokens().fetch().expires_s == pytest.approx(time.time() + 9, abs=8)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words", "is_lasting"),
+    [
+        (401, {"error": "bad", "error_description": "x"}, "HTTP 401 ..bad: x'.; check", True),
+        (401, {"error": SECRET}, "HTTP 401; check the client's id", True),
+        (400, "x" * 500, "HTTP 400; check", True),
+        (404, [], "HTTP 404$", True),
+        (503, {}, "HTTP 503$", False),
+        (429, {}, "HTTP 429$", False),
+        (200, "nonsense", "are not JSON", True),
+        (200, [], "without an access_token", True),
+        (200, {"access_token": 5}, "without an access_token", True),
+        (200, {"access_token": "a b"}, "characters", True),
+        (200, {"access_token": "a", "expires_in": -5}, "has expired", True),
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_token(
+    endpoint: Endpoint, status: int, body: object, words: str, is_lasting: bool
+) -> None:
+    """P-G.10.5, P-G.10.8"""
+    endpoint.status = status
+    endpoint.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    error = endpoint.error()
+    assert error.is_lasting is is_lasting
+    assert re.search(words, str(error))
+
+
+def test_it_does_not_follow_elsewhere(endpoint: Endpoint) -> None:
+    """The secret stays with whom it was meant for."""
+    endpoint.status = 302
+    endpoint.headers = {"Location": endpoint.url + "/other"}
+    assert "not followed" in str(endpoint.error())
+    assert len(endpoint.asked) == 1
+
+
+def test_an_answer_that_is_late_or_too_large(endpoint: Endpoint) -> None:
+    endpoint.delay_s = 0.5
+    error = endpoint.error(read_timeout_s=0.05)
+    assert "timed out" in str(error)
+    assert not error.is_lasting
+    endpoint.delay_s = 0
+    endpoint.body = b" " * 1_100_000
+    assert "larger than" in str(endpoint.error())
+
+
+def test_an_endpoint_that_cannot_be_reached() -> None:
+    tokens = EndpointTokens(TokenEndpoint("http://127.0.0.1:1/token?secret=hush"), {})
+    with pytest.raises(
+        LoginError, match=r"http://127.0.0.1:1/token could not be .* refused"
+    ) as told:
+        tokens.fetch()
+    assert not told.value.is_lasting
+    assert "hush" not in str(told.value)
+    tokens.close()
+
+
+def test_an_endpoint_that_does_not_speak_tls(endpoint: Endpoint) -> None:
+    url = endpoint.url.replace("http:", "https:")
+    with pytest.raises(LoginError, match="could not be reached"):
+        EndpointTokens(TokenEndpoint(url), {}).fetch()
