@@ -28,7 +28,8 @@ cdef enum CommandKind:
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
     ON_CONNECTED = 101      # slot
-    # slot, reason, err, bad_size, timed_out, tls_verify, tls_reason, data: of TLS or a proxy, or NULL
+    # slot, reason, err, bad_size, timed_out, tls_verify, tls_reason;
+    # data: of TLS or a proxy, or NULL
     ON_DISCONNECTED = 102
     ON_RESPONSE = 103       # slot, token, data: the payload; NULL: the connection was lost
     ON_CONNECT_WANTED = 104     # slot: there is something to send
