@@ -10,6 +10,8 @@ from bench.fresh_process import Contender, Run, run
 from bench.server import Server
 
 _REPEATS = 1
+_WARM_UPS = 6
+_STILL_RISING = 1.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,20 +79,31 @@ def alternate(
 
     A run that others disturbed is made again, once; the less disturbed one counts.
 
-    A server that compiles while it runs gets one run that does not count.
+    A server that compiles while it runs gets runs that do not count until it gets no faster.
 
     Returns: a series by each contender's label.
     Raises: WrongAnswer, from `run`.
     """
     if server.gets_faster:
-        say(f"warming up: {contenders[0].label}")
-        run(contenders[0], server)
+        _warm_up(contenders[0], server, say)
     found = {each.label: Series(each, []) for each in contenders}
     for number in range(1, rounds + 1):
         for contender in contenders:
             say(f"round {number} of {rounds}: {contender.label}")
             found[contender.label].runs.append(_least_disturbed(contender, server, say))
     return found
+
+
+def _warm_up(contender: Contender, server: Server, say: Callable[[str], None]) -> None:
+    """Run it until its rate rises by less than a twentieth, at most `_WARM_UPS` times."""
+    best_per_s = 0.0
+    for number in range(1, _WARM_UPS + 1):
+        say(f"warming up, {number}: {contender.label}")
+        outcome = run(contender, server).outcome
+        rate_per_s = outcome.record_count / outcome.wall_s
+        if rate_per_s < best_per_s * _STILL_RISING:
+            return
+        best_per_s = rate_per_s
 
 
 def _least_disturbed(contender: Contender, server: Server, say: Callable[[str], None]) -> Run:
