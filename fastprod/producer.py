@@ -14,9 +14,9 @@ from typing import Any, Self
 from fastprod._core.engine.engine import Engine
 from fastprod._core.producer.bulk_producer import BulkProducer
 from fastprod.acknowledgement import Acknowledgement
-from fastprod.client.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import ClusterConnectionStates
+from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
+from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.delivery_thread import DeliveryThread
 from fastprod.client.engine_settings import engine_settings
 from fastprod.client.metadata.metadata import Metadata

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.broker_connections import LONGEST_SLEEP_MS, BrokerConnections, PendingRequest
-from fastprod.client.connection_states import ClusterConnectionStates
-from fastprod.client.disconnect_reasons import answer_reason
+from fastprod.client.connections.broker_connections import LONGEST_SLEEP_MS, BrokerConnections
+from fastprod.client.connections.connection_states import ClusterConnectionStates
+from fastprod.client.connections.control_requests import PendingRequest
+from fastprod.client.connections.disconnect_reasons import answer_reason
 from fastprod.client.engine_view import EngineView
 from fastprod.client.failure_log import FailureLog
 from fastprod.client.metadata.leader_updates import LeaderUpdates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import NO_LIMIT_MS
+from fastprod.client.connections.connection_states import NO_LIMIT_MS
 from fastprod.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,

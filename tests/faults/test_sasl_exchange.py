@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fastprod.client.broker_connections import BrokerConnections
+from fastprod.client.connections.broker_connections import BrokerConnections
 from fastprod.errors import AuthenticationError, MetadataTimeoutError
 from fastprod.protocol.api_keys import (
     API_NAMES,

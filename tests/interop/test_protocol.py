@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastprod.client.api_versions import (
+from fastprod.client.connections.api_versions import (
     CLIENT_VERSIONS,
     api_versions_request,
     parse_api_versions_response,

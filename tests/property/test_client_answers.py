@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastprod.client.api_versions import (
+from fastprod.client.connections.api_versions import (
     CLIENT_VERSIONS,
     api_versions_request,
     parse_api_versions_response,

@@ -46,11 +46,12 @@ _OF_SECURITY = {
     "fastprod.security.secret",
     "fastprod.security.security_settings",
 }
+_CONNECTIONS = "fastprod.client.connections"
 _ROOMS_FOR_SOME = (
-    *("fastprod.security", "fastprod.settings", "fastprod.client.sasl", "fastprod.client.proxy"),
-    *("fastprod.client.tls_contexts", "fastprod.client.tls_reasons"),
+    *("fastprod.security", "fastprod.settings", "fastprod.client.sasl", f"{_CONNECTIONS}.proxy"),
+    *(f"{_CONNECTIONS}.tls_contexts", f"{_CONNECTIONS}.tls_reasons"),
     *("fastprod._core.tls", "fastprod._core.io.proxy_transport"),
-    *("fastprod.client.protocol_probe", "base64", "hashlib", "hmac", "urllib", "pathlib", "shlex"),
+    *(f"{_CONNECTIONS}.protocol_probe", "base64", "hashlib", "hmac", "urllib", "pathlib", "shlex"),
 )
 
 

@@ -9,7 +9,7 @@ import sys
 from collections import namedtuple
 
 from fastprod._core.io.channel import CLOSE_REASONS as _CLOSE_REASONS
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED,

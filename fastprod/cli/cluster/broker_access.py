@@ -12,17 +12,17 @@ import click
 
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.cluster.resolution import resolve_in_time
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 from fastprod.config import ProducerConfig
 from fastprod.config_values import BootstrapAddress
 from fastprod.errors import ConfigError
 
 if TYPE_CHECKING:
     from fastprod._core.io.proxy_transport import ProxyPlan
-    from fastprod.client.proxy import Proxy
+    from fastprod.client.connections.proxy import Proxy
+    from fastprod.client.connections.tls_contexts import TlsContexts
     from fastprod.client.sasl.credentials import Credentials
     from fastprod.client.sasl.mechanism import Mechanism
-    from fastprod.client.tls_contexts import TlsContexts
 
 
 class Route(NamedTuple):
@@ -56,11 +56,11 @@ class BrokerAccess:
         self.proxy: Proxy | None = None
         self._login_changed = threading.Event()
         if config.tls is not None:
-            from fastprod.client.tls_contexts import TlsContexts  # noqa: PLC0415
+            from fastprod.client.connections.tls_contexts import TlsContexts  # noqa: PLC0415
 
             self.tls = TlsContexts(config.tls)
         if config.proxy is not None:
-            from fastprod.client.proxy import Proxy  # noqa: PLC0415
+            from fastprod.client.connections.proxy import Proxy  # noqa: PLC0415
 
             self.proxy = Proxy(config.proxy)
         if config.sasl is not None:

@@ -13,8 +13,8 @@ from typing import Final, Protocol, Self, TypeVar
 
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.cluster.plain_channel import PlainChannel
-from fastprod.client.addresses import Address
-from fastprod.client.api_versions import (
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.api_versions import (
     HIGHEST_VERSION,
     ApiVersions,
     api_versions_request,

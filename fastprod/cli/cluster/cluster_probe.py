@@ -14,8 +14,8 @@ from fastprod.cli.cluster.broker_connection import BrokerConnection, Channel
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.cluster.resolution import resolve_in_time
 from fastprod.cli.output.failure import Unreachable
-from fastprod.client.addresses import Address
-from fastprod.client.api_versions import ApiVersions
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.client.metadata.metadata_answer import NO_LEADER
 from fastprod.config_values import BootstrapAddress
 from fastprod.errors import UnsupportedVersionError

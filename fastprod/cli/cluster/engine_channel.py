@@ -19,13 +19,13 @@ from fastprod._core.engine.engine import Engine
 from fastprod._core.io.channel import CloseReason
 from fastprod.cli.cluster.broker_access import BrokerAccess, Route
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
-from fastprod.client import disconnect_reasons as reasons
+from fastprod.client.connections import disconnect_reasons as reasons
+from fastprod.client.connections.protocol_probe import speaks_kafka, speaks_tls
+from fastprod.client.connections.tls_contexts import server_name
+from fastprod.client.connections.tls_reasons import tls_reason
 from fastprod.client.engine_settings import engine_settings
-from fastprod.client.protocol_probe import speaks_kafka, speaks_tls
 from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.mechanism import MechanismError
-from fastprod.client.tls_contexts import server_name
-from fastprod.client.tls_reasons import tls_reason
 from fastprod.config_values import BootstrapAddress
 from fastprod.errors import KafkaError
 from fastprod.protocol.api_keys import API_NAMES

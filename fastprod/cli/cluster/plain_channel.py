@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 
 _LARGEST_ANSWER_BYTES: Final = 100 * 1024 * 1024
 _TLS_ALERT: Final = b"\x15\x03"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
-from fastprod.client.addresses import Address, resolve
+from fastprod.client.connections.addresses import Address, resolve
 
 
 def resolve_in_time(host: str, port: int, timeout_s: float) -> list[Address]:

@@ -6,7 +6,11 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastprod.client.connection_states import NO_LIMIT_MS, ClusterConnectionStates, LeastLoadedNode
+from fastprod.client.connections.connection_states import (
+    NO_LIMIT_MS,
+    ClusterConnectionStates,
+    LeastLoadedNode,
+)
 from fastprod.client.metadata.metadata import Metadata, MetadataChanges, MetadataRequestAndVersion
 from fastprod.error_codes import REBOOTSTRAP_REQUIRED
 from fastprod.errors import IllegalStateError, KafkaError, error_for_code

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from fastprod._core.engine.control_queue import EventKind
-from fastprod.client.api_versions import ApiVersions
-from fastprod.client.connection_states import NO_LIMIT_MS
+from fastprod.client.connections.api_versions import ApiVersions
+from fastprod.client.connections.connection_states import NO_LIMIT_MS
 from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.credentials import Credentials
 from fastprod.client.sasl.login import LoginPendingError

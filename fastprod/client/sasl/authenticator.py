@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from fastprod.client.api_versions import ApiVersions, parse_api_versions_response
+from fastprod.client.connections.api_versions import ApiVersions, parse_api_versions_response
 from fastprod.client.sasl.mechanism import Mechanism, MechanismError
 from fastprod.error_codes import ILLEGAL_SASL_STATE, UNSUPPORTED_SASL_MECHANISM
 from fastprod.errors import (

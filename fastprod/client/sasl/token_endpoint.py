@@ -15,10 +15,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
+from fastprod.client.connections.system_certificates import system_certificates
 from fastprod.client.sasl.bearer_token import BearerToken, read_token
 from fastprod.client.sasl.login_error import LoginError
 from fastprod.client.sasl.mechanism import MechanismError
-from fastprod.client.system_certificates import system_certificates
 from fastprod.errors import ConfigError
 from fastprod.security.sasl_settings import JWT_BEARER, TokenEndpoint
 from fastprod.security.secret import shown_path

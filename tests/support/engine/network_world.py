@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
-from fastprod.client.addresses import Address
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import ClusterConnectionStates
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.metadata.metadata import Metadata
 from fastprod.client.network_client import NetworkClient
 from fastprod.config import ProducerConfig

@@ -8,8 +8,8 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
-from fastprod.client.addresses import Address
-from fastprod.client.broker_connections import PendingRequest
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.control_requests import PendingRequest
 from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA
 from fastprod.records import Node
 from support.engine.network_world import AF_INET, BOOTSTRAP_SLOT, World
@@ -124,7 +124,7 @@ def test_a_broker_that_gave_no_producer_id_is_named_with_its_id(node_id: int, wh
     world.ready()
     world.turn()
     world.answer_metadata({})
-    world.client._connections._pending[77] = PendingRequest(INIT_PRODUCER_ID, 4, node_id)
+    world.client._connections._requests._pending[77] = PendingRequest(INIT_PRODUCER_ID, 4, node_id)
     world.tell(EventKind.ON_RESPONSE, token=77)
     ((text,),) = world.engine.take("set_producer_id_error")
     assert text == f"the connection to broker {where} ended before it answered InitProducerId"

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import NO_LIMIT_MS
+from fastprod.client.connections.connection_states import NO_LIMIT_MS
 from fastprod.client.producer_id import (
     ProducerIdRequests,
     check_producer_id,

@@ -10,7 +10,7 @@ import pytest
 
 from fastprod._core.io.proxy_transport import ProxyKind
 from fastprod._core.testing.selector_harness import Disconnect
-from fastprod.client.proxy import Proxy
+from fastprod.client.connections.proxy import Proxy
 from fastprod.security.proxy_settings import ProxySettings
 from fastprod.security.secret import Secret
 from support.oracle.loopback import Loopback

@@ -8,7 +8,7 @@ import pytest
 
 from fastprod.cli.cluster.broker_connection import BrokerConnection
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 from fastprod.errors import KafkaError
 from fastprod.protocol.api_keys import API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, METADATA
 from support.peer.fixtures import PeerFactory

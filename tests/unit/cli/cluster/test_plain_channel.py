@@ -9,7 +9,7 @@ import pytest
 from fastprod.cli.cluster.broker_connection import BrokerConnection
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.cluster.plain_channel import PlainChannel
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 from fastprod.protocol.api_keys import METADATA
 from support.peer.scripted_peer import Peer
 from unit.cli.conftest import CannedServer

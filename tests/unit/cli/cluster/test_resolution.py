@@ -9,7 +9,7 @@ import pytest
 from fastprod.cli.cluster import resolution
 from fastprod.cli.cluster.connection_trouble import ConnectionTrouble
 from fastprod.cli.cluster.resolution import resolve_in_time
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 
 TIMEOUT_S = 20.0
 SHORT_S = 0.2

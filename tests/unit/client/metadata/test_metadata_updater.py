@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
-from fastprod.client.addresses import Address
-from fastprod.client.api_versions import ApiVersions
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import NO_LIMIT_MS, ClusterConnectionStates
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.api_versions import ApiVersions
+from fastprod.client.connections.connection_states import NO_LIMIT_MS, ClusterConnectionStates
 from fastprod.client.metadata.metadata import MetadataChanges
 from fastprod.client.metadata.metadata_updater import MetadataUpdater, Step
 from fastprod.errors import (

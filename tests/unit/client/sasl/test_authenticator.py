@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod.client.api_versions import ApiVersions
+from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.bearer_token import read_token
 from fastprod.client.sasl.oauthbearer import OAuthBearerMechanism

@@ -6,7 +6,7 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
-from fastprod.client.tls_reasons import is_misconfiguration, tls_reason
+from fastprod.client.connections.tls_reasons import is_misconfiguration, tls_reason
 from fastprod.security.pem_source import PemSource
 from fastprod.security.tls_settings import TlsSettings
 

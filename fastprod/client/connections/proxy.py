@@ -12,7 +12,7 @@ from typing import Final
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.io.channel import CloseReason
 from fastprod._core.io.proxy_transport import ProxyKind, ProxyPlan
-from fastprod.client.addresses import Address, NodeAddresses
+from fastprod.client.connections.addresses import Address, NodeAddresses
 from fastprod.errors import AuthenticationError, KafkaError, NetworkError
 from fastprod.security.proxy_settings import ProxySettings
 

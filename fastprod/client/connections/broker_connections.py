@@ -6,15 +6,14 @@ The I/O thread owns the sockets; this is the control thread's side of them.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
-from fastprod.client import disconnect_reasons as reasons
-from fastprod.client.addresses import Address
-from fastprod.client.api_versions import (
+from fastprod.client.connections import disconnect_reasons as reasons
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.api_versions import (
     HIGHEST_VERSION,
     ApiVersions,
     api_versions_request,
@@ -22,7 +21,9 @@ from fastprod.client.api_versions import (
     retry_version,
     throttles_after_reply,
 )
-from fastprod.client.connection_states import ClusterConnectionStates
+from fastprod.client.connections.connection_states import ClusterConnectionStates
+from fastprod.client.connections.control_requests import ControlRequests, PendingRequest
+from fastprod.client.connections.routes import Routes
 from fastprod.client.engine_view import EngineView
 from fastprod.client.metadata.metadata import Metadata
 from fastprod.client.metrics.authentication_counters import AuthenticationCounters
@@ -41,14 +42,10 @@ from fastprod.records import Node
 from fastprod.version import VERSION
 
 if TYPE_CHECKING:
-    from fastprod._core.io.proxy_transport import ProxyPlan
-    from fastprod._core.tls.tls_context import TlsContext
-    from fastprod.client.protocol_probe import ProtocolProbes
-    from fastprod.client.proxy import Proxy
+    from fastprod.client.connections.protocol_probe import ProtocolProbes
     from fastprod.client.sasl.authentications import Authentications
     from fastprod.client.sasl.authenticator import Frame
     from fastprod.client.sasl.credentials import Credentials
-    from fastprod.client.tls_contexts import TlsContexts
 
 _LOG = Log(__name__)
 
@@ -56,16 +53,6 @@ LONGEST_SLEEP_MS: Final = 1_000
 """What is due is looked at at least so often."""
 
 SOFTWARE_NAME: Final = "fastprod"
-
-
-class PendingRequest(NamedTuple):
-    """A control request under way."""
-
-    api_key: int
-    version: int
-    node_id: int
-    exchange: object = None
-    """The SASL exchange that it belongs to; None: it is no part of one."""
 
 
 class BrokerConnections:
@@ -110,25 +97,14 @@ class BrokerConnections:
         self._limits = reasons.Limits(
             config.request_timeout_ms, config.max_receive_bytes, config.security_protocol
         )
-        self._tls_settings = config.tls
-        self._tls: TlsContexts | None = None
-        if config.tls is not None:
-            from fastprod.client.tls_contexts import TlsContexts  # noqa: PLC0415
-
-            self._tls = TlsContexts(config.tls)
+        self._routes = Routes(engine, config, states.current_address)
+        self._requests = ControlRequests(engine, self.slot)
         self._metadata = metadata
         self._states = states
         self._clock_ms = clock_ms
         self._on_lost = on_lost
         self._on_ready = on_ready
         self._count_throttle = count_throttle
-        self._proxy: Proxy | None = None
-        if config.proxy is not None:
-            from fastprod.client.proxy import Proxy  # noqa: PLC0415
-
-            self._proxy = Proxy(config.proxy)
-        self._tokens = itertools.count(1)
-        self._pending: dict[int, PendingRequest] = {}
         self._slot_of: dict[int, int] = {}
         self._node_of: dict[int, int] = {}
         self._connected: dict[int, Node] = {}
@@ -197,12 +173,7 @@ class BrokerConnections:
         self._connected[node.id] = node
         self._states.connecting(node, now_ms)
         try:
-            address, plan = self._route(node)
-            self._addresses[node.id] = address
-            tls, name = self._tls_to(node)
-            self._engine.connect(
-                slot, node.id, address.packed(), self.where(node.id), tls, name, plan
-            )
+            self._addresses[node.id] = self._routes.open(slot, node, self.where(node.id))
         except OSError as error:
             text = f"DNS does not know the host of broker {node.host}:{node.port}: {error}"
             self._not_begun(node, text)
@@ -219,22 +190,6 @@ class BrokerConnections:
         _LOG.warning("%s", failure)
         self._note_reason(failure, node.id)
         self._on_lost(node.id, now_ms)
-
-    def _tls_to(self, node: Node) -> tuple[TlsContext | None, str]:
-        """By what to use TLS with a node, and the name that its certificate must have."""
-        if self._tls is None:
-            return None, ""
-        from fastprod.client.tls_contexts import server_name  # noqa: PLC0415
-
-        return self._tls.current(), server_name(node.host)
-
-    def _route(self, node: Node) -> tuple[Address, ProxyPlan | None]:
-        """Where to connect to, and what to say to a proxy there. Blocks for DNS."""
-        if self._proxy is None:
-            return self._states.current_address(node.id), None
-        return self._proxy.route(
-            node.host, node.port, lambda: self._states.current_address(node.id)
-        )
 
     def want(self, node_id: int) -> None:
         """Connect to a node as soon as its backoff is over."""
@@ -294,7 +249,7 @@ class BrokerConnections:
             self._end(node_id, event)
         elif event.reason == CloseReason.CLOSE_TLS and _is_misconfiguration(event):
             self._refuse(node_id, self._tls_text(node_id, event))
-        elif self._tls is None and reasons.answers_in_tls(event):
+        elif not self._routes.has_tls and reasons.answers_in_tls(event):
             self._probing().told(node_id)
             self._end_preparation(node_id, event)
         elif event.reason != CloseReason.CLOSE_REMOTE or not self._may_probe(node_id):
@@ -303,14 +258,14 @@ class BrokerConnections:
             self._end_preparation(node_id, event)
 
     def _may_probe(self, node_id: int) -> bool:
-        return self._proxy is None and node_id not in self._proven
+        return not self._routes.has_proxy and node_id not in self._proven
 
     def _probing(self) -> ProtocolProbes:
         if self._probes is None:
-            from fastprod.client.protocol_probe import ProtocolProbes  # noqa: PLC0415
+            from fastprod.client.connections.protocol_probe import ProtocolProbes  # noqa: PLC0415
 
             self._probes = ProtocolProbes(
-                self._tls is not None, self._clock_ms, lambda: self._engine.post(EventKind.ON_WAKE)
+                self._routes.has_tls, self._clock_ms, lambda: self._engine.post(EventKind.ON_WAKE)
             )
         return self._probes
 
@@ -347,7 +302,7 @@ class BrokerConnections:
         if closing is not None:
             self._on_refused(node_id, *closing)
             return
-        failure = None if self._proxy is None else self._proxy.failure(self.where(node_id), event)
+        failure = self._routes.proxy_failure(self.where(node_id), event)
         if isinstance(failure, AuthenticationError):
             self.authentication_failed(node_id, failure)
             return
@@ -368,11 +323,7 @@ class BrokerConnections:
         self._on_lost(node_id, now_ms)
 
     def _tls_text(self, node_id: int, event: ControlEvent) -> str:
-        assert self._tls_settings is not None
-        host = self._connected[node_id].host
-        from fastprod.client.tls_reasons import tls_reason  # noqa: PLC0415
-
-        return tls_reason(self.where(node_id), host, event, self._tls_settings)
+        return self._routes.tls_reason(self.where(node_id), self._connected[node_id], event)
 
     def authentication_failed(self, node_id: int, error: AuthenticationError) -> None:
         """A connection ended because one side did not accept who the other is (P-G.4.6, P-H.7.2).
@@ -497,17 +448,11 @@ class BrokerConnections:
 
         An answer that begins with `releases` ends a `hold` of its node.
         """
-        token = next(self._tokens)
-        self._pending[token] = pending
-        if releases:
-            self._engine.send_frame(self.slot(pending.node_id), token, frame, releases)
-        else:
-            self._engine.send_frame(self.slot(pending.node_id), token, frame)
-        return token
+        return self._requests.send(frame, pending, releases)
 
     def take_pending(self, event: ControlEvent) -> PendingRequest:
         """The request that an ON_RESPONSE event answers; it is no longer under way."""
-        return self._pending.pop(event.token)
+        return self._requests.take(event)
 
     def refuse_answer(self, pending: PendingRequest, error: SchemaError) -> None:
         """An answer does not parse: its connection goes."""
@@ -594,6 +539,6 @@ class BrokerConnections:
 
 
 def _is_misconfiguration(event: ControlEvent) -> bool:
-    from fastprod.client.tls_reasons import is_misconfiguration  # noqa: PLC0415
+    from fastprod.client.connections.tls_reasons import is_misconfiguration  # noqa: PLC0415
 
     return is_misconfiguration(event)

@@ -12,8 +12,8 @@ import pytest
 from fastprod._core.engine.control_queue import EventKind
 from fastprod._core.io.channel import CloseReason
 from fastprod._core.tls.tls_context import TlsContext
-from fastprod.client.addresses import Address
-from fastprod.client.connection_states import ConnectionState
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.connection_states import ConnectionState
 from fastprod.error_codes import UNSUPPORTED_VERSION
 from fastprod.errors import AuthenticationError
 from fastprod.protocol.api_keys import API_VERSIONS, METADATA

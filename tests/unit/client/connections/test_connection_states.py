@@ -7,10 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from fastprod.client.addresses import Address
-from fastprod.client.api_versions import ApiVersions
 from fastprod.client.backoff import ExponentialBackoff
-from fastprod.client.connection_states import NO_LIMIT_MS, ClusterConnectionStates, ConnectionState
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.api_versions import ApiVersions
+from fastprod.client.connections.connection_states import (
+    NO_LIMIT_MS,
+    ClusterConnectionStates,
+    ConnectionState,
+)
 from fastprod.errors import IllegalStateError
 from fastprod.records import Node
 

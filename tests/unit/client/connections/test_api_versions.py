@@ -1,10 +1,10 @@
-"""fastprod.client.api_versions: contract P-G.5, P-G.8, P-J.4, P-J.5; P-L.164, P-L.178."""
+"""fastprod.client.connections.api_versions: P-G.5, P-G.8, P-J.4, P-J.5; P-L.164, P-L.178."""
 
 from __future__ import annotations
 
 import pytest
 
-from fastprod.client.api_versions import (
+from fastprod.client.connections.api_versions import (
     ApiVersions,
     api_versions_request,
     parse_api_versions_response,

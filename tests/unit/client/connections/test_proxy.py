@@ -12,8 +12,8 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.io.channel import CloseReason
-from fastprod.client.addresses import Address
-from fastprod.client.proxy import Proxy
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.proxy import Proxy
 from fastprod.errors import AuthenticationError, NetworkError
 from fastprod.security.proxy_settings import ProxySettings
 from fastprod.security.secret import Secret

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fastprod._core.tls.openssl import default_certificates
-from fastprod.client import system_certificates as module
-from fastprod.client.system_certificates import system_certificates
-from fastprod.client.tls_contexts import TlsContexts
+from fastprod.client.connections import system_certificates as module
+from fastprod.client.connections.system_certificates import system_certificates
+from fastprod.client.connections.tls_contexts import TlsContexts
 from fastprod.errors import ConfigError
 from fastprod.security.tls_settings import TlsSettings
 from support.security.authority import CertificateAuthority

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
-from fastprod.client.addresses import Address
-from fastprod.client.protocol_probe import (
+from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.protocol_probe import (
     VERDICT_MS,
     ProtocolProbes,
     speaks_kafka,

@@ -1,4 +1,4 @@
-"""fastprod.client.disconnect_reasons: why a connection ended, in words a user can act on."""
+"""disconnect_reasons: why a connection ended, in words a user can act on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind, ProtocolFault
 from fastprod._core.io.channel import CloseReason
-from fastprod.client.disconnect_reasons import Limits, connection_reason, protocol_reason
+from fastprod.client.connections.disconnect_reasons import (
+    Limits,
+    connection_reason,
+    protocol_reason,
+)
 
 WHERE = "k1.example:9092"
 LIMITS = Limits(request_timeout_ms=30_000, max_receive_bytes=104_857_600)

@@ -7,9 +7,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fastprod.client.addresses import Address, NodeAddresses, Resolver, resolve_by_system
-from fastprod.client.api_versions import ApiVersions
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.connections.addresses import (
+    Address,
+    NodeAddresses,
+    Resolver,
+    resolve_by_system,
+)
+from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.errors import IllegalStateError
 from fastprod.records import Node
 

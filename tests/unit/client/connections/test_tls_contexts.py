@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastprod.client.tls_contexts import TlsContexts, server_name
+from fastprod.client.connections.tls_contexts import TlsContexts, server_name
 from fastprod.errors import ConfigError
 from fastprod.security.pem_source import PemSource
 from fastprod.security.secret import Secret

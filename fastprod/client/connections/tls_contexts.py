@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fastprod._core.tls.tls_context import TlsContext, TlsContextError
-from fastprod.client.system_certificates import system_certificates
+from fastprod.client.connections.system_certificates import system_certificates
 from fastprod.errors import ConfigError
 from fastprod.log import Log
 from fastprod.security.pem_source import PemSource

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from fastprod._core.engine.control_queue import ControlEvent
-from fastprod.client.addresses import Address
+from fastprod.client.connections.addresses import Address
 
 PROBE_S: Final = 0.5
 """The longest that one takes: an error within a second can still say what it found."""

@@ -1,4 +1,4 @@
-"""fastprod.client.addresses: contract P-G.4.5, P-A.1.4; P-L.172, P-L.174, P-L.178."""
+"""fastprod.client.connections.addresses: contract P-G.4.5, P-A.1.4; P-L.172, P-L.174, P-L.178."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from fastprod.client.addresses import (
+from fastprod.client.connections.addresses import (
     Address,
     NodeAddresses,
     bootstrap_nodes,

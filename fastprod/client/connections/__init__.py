@@ -1,0 +1,1 @@
+"""The connections to brokers: where to, over what, how they are, and why they ended."""

@@ -1,0 +1,53 @@
+"""ControlRequests: the requests of the control thread that are under way, by their tokens."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fastprod._core.engine.control_queue import ControlEvent
+from fastprod.client.engine_view import EngineView
+
+
+class PendingRequest(NamedTuple):
+    """A control request under way."""
+
+    api_key: int
+    version: int
+    node_id: int
+    exchange: object = None
+    """The SASL exchange that it belongs to; None: it is no part of one."""
+
+
+class ControlRequests:
+    """Sends them, and knows which one an answer is for. Used by the control thread.
+
+    Args:
+        engine: sends.
+        slot: ``slot(node_id)``: the engine's number for a node.
+    """
+
+    def __init__(self, engine: EngineView, slot: Callable[[int], int]) -> None:
+        self._engine = engine
+        self._slot = slot
+        self._tokens = itertools.count(1)
+        self._pending: dict[int, PendingRequest] = {}
+
+    def send(self, frame: bytes, pending: PendingRequest, releases: bytes = b"") -> int:
+        """Send a request; returns the token that its answer will have.
+
+        An answer that begins with `releases` ends a `hold` of its node.
+        """
+        token = next(self._tokens)
+        self._pending[token] = pending
+        slot = self._slot(pending.node_id)
+        if releases:
+            self._engine.send_frame(slot, token, frame, releases)
+        else:
+            self._engine.send_frame(slot, token, frame)
+        return token
+
+    def take(self, event: ControlEvent) -> PendingRequest:
+        """The request that an ON_RESPONSE event answers; it is no longer under way."""
+        return self._pending.pop(event.token)

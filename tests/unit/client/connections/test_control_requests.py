@@ -1,0 +1,24 @@
+"""ControlRequests: tokens, and what an answer is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprod._core.engine.control_queue import ControlEvent, EventKind
+from fastprod.client.connections.control_requests import ControlRequests, PendingRequest
+from fastprod.protocol.api_keys import METADATA, SASL_AUTHENTICATE
+from support.engine.network_world import RecordedEngine
+
+
+def test_each_request_has_a_token_by_which_its_answer_is_known() -> None:
+    """P-G.2.3: answers come in any order between nodes."""
+    engine = RecordedEngine()
+    requests = ControlRequests(engine, lambda node_id: node_id + 10)
+    first, second = PendingRequest(METADATA, 12, 1), PendingRequest(SASL_AUTHENTICATE, 2, 2)
+    tokens = [requests.send(b"f", first), requests.send(b"g", second, b"ok")]
+    assert engine.take("send_frame") == [(11, tokens[0], b"f"), (12, tokens[1], b"g", b"ok")]
+    for token, pending in zip(reversed(tokens), (second, first), strict=True):
+        answer = ControlEvent(EventKind.ON_RESPONSE, token=token)
+        assert requests.take(answer) is pending
+        with pytest.raises(KeyError):
+            requests.take(answer)
