@@ -14,9 +14,11 @@ MIRRORED = ("_core", "protocol", "client", "broker", "cli")
 LEFT_OUT = (
     "_core/testing",
     "broker/server/apis",
+    "broker/server/apis/group",
     "broker/log",
     "broker/log/segments",
     "protocol/messages",
+    "protocol/messages/group",
     "protocol/messages/security",
 )
 _TEST = re.compile(r"^\s*(?:async )?def test_", re.MULTILINE)

@@ -10,7 +10,15 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
 METADATA: Final = 3
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
 FIND_COORDINATOR: Final = 10
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+LEAVE_GROUP: Final = 13
+SYNC_GROUP: Final = 14
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
 SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
@@ -25,7 +33,9 @@ CREATE_ACLS: Final = 30
 DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
 SASL_AUTHENTICATE: Final = 36
+DELETE_GROUPS: Final = 42
 INCREMENTAL_ALTER_CONFIGS: Final = 44
+OFFSET_DELETE: Final = 47
 DESCRIBE_CLIENT_QUOTAS: Final = 48
 ALTER_CLIENT_QUOTAS: Final = 49
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
@@ -40,7 +50,15 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         FETCH: "Fetch",
         LIST_OFFSETS: "ListOffsets",
         METADATA: "Metadata",
+        OFFSET_COMMIT: "OffsetCommit",
+        OFFSET_FETCH: "OffsetFetch",
         FIND_COORDINATOR: "FindCoordinator",
+        JOIN_GROUP: "JoinGroup",
+        HEARTBEAT: "Heartbeat",
+        LEAVE_GROUP: "LeaveGroup",
+        SYNC_GROUP: "SyncGroup",
+        DESCRIBE_GROUPS: "DescribeGroups",
+        LIST_GROUPS: "ListGroups",
         SASL_HANDSHAKE: "SaslHandshake",
         API_VERSIONS: "ApiVersions",
         CREATE_TOPICS: "CreateTopics",
@@ -55,7 +73,9 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DELETE_ACLS: "DeleteAcls",
         DESCRIBE_CONFIGS: "DescribeConfigs",
         SASL_AUTHENTICATE: "SaslAuthenticate",
+        DELETE_GROUPS: "DeleteGroups",
         INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
+        OFFSET_DELETE: "OffsetDelete",
         DESCRIBE_CLIENT_QUOTAS: "DescribeClientQuotas",
         ALTER_CLIENT_QUOTAS: "AlterClientQuotas",
         DESCRIBE_USER_SCRAM_CREDENTIALS: "DescribeUserScramCredentials",

@@ -1,0 +1,1 @@
+"""Requests and responses about consumer groups, one API a file."""
