@@ -34,6 +34,18 @@ from fastprod.protocol.messages import (
     sasl_authenticate,
     sasl_handshake,
 )
+from fastprod.protocol.messages.group import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
 from fastprod.protocol.messages.security import (
     alter_user_scram_credentials,
     create_acls,
@@ -103,7 +115,15 @@ SERVICES: Final = {
         _service(fetch.API, (4, 12), (10, 12, 12)),
         _service(list_offsets.API, (1, 7), (4, 6, 7)),
         _service(metadata.API, (0, 11), (7, 11, 11)),
+        _service(offset_commit.API, (2, 9), (6, 8, 8)),
+        _service(offset_fetch.API, (1, 9), (5, 7, 8)),
         _service(find_coordinator.API, (0, 4), (2, 3, 4)),
+        _service(join_group.API, (0, 9), (3, 7, 7)),
+        _service(heartbeat.API, (0, 4), (2, 4, 4)),
+        _service(leave_group.API, (0, 5), (2, 4, 4)),
+        _service(sync_group.API, (0, 5), (2, 5, 5)),
+        _service(describe_groups.API, (0, 6), (2, 5, 5)),
+        _service(list_groups.API, (0, 5), (2, 4, 4)),
         _service(sasl_handshake.API, (0, 1), (1, 1, 1)),
         _service(api_versions.API, (0, 4), (2, 3, 3)),
         _service(create_topics.API, (2, 7), (3, 7, 7)),
@@ -114,7 +134,9 @@ SERVICES: Final = {
         _service(delete_acls.API, (1, 3), (1, 2, 2)),
         _service(describe_configs.API, (1, 4), (2, 4, 4)),
         _service(sasl_authenticate.API, (0, 2), (0, 2, 2)),
+        _service(delete_groups.API, (0, 2), (1, 2, 2)),
         _service(incremental_alter_configs.API, (0, 1), (None, 1, 1)),
+        _service(offset_delete.API, (0, 0), (None, 0, 0)),
         _service(describe_client_quotas.API, (0, 1), (None, 1, 1)),
         _service(alter_client_quotas.API, (0, 1), (None, 1, 1)),
         _service(describe_user_scram_credentials.API, (0, 0), (None, 0, 0)),
@@ -139,7 +161,7 @@ class ApiTable:
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
             default: the table's own lists, which are those of 3.0 with newer ApiVersions,
-            DescribeCluster and ACLs (B-B1).
+            DescribeCluster, ACLs and groups (B-B1).
         versions: API, by name or key, to what it is pinned to; it wins over `max_versions`.
 
     Raises:

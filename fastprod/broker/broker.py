@@ -57,7 +57,8 @@ class Broker(BrokerSecurity):
     DeleteTopics, InitProducerId without transactions, DescribeConfigs and DescribeCluster, in the
     versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
     all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
-    an address may connect. Consumers use `assign`: there are no groups yet.
+    an address may connect. Consumer groups follow the classic protocol, with static members; their
+    offsets are in the topic __consumer_offsets, which is hidden.
 
     Several nodes share one set of logs: each partition has a leader that answers, the others say
     NOT_LEADER_OR_FOLLOWER. With the defaults nothing is written to disk, and nothing is left when
@@ -107,8 +108,8 @@ class Broker(BrokerSecurity):
         oauth_validator: called with each token of OAUTHBEARER; returns whose it is, as a name or a
             `BearerToken`, or None. It must not block. Default: tokens without a signature hold
             until they expire, so that anybody can make one.
-        clock: what records are stamped by; default: the system's. Fetches wait by the system's
-            clock always.
+        clock: what records are stamped by, and members of groups are waited for; default: the
+            system's. Fetches wait by the system's clock always.
         config: any other setting of `BrokerConfig`, in Kafka's names with underscores.
 
     Raises:
@@ -282,7 +283,7 @@ class Broker(BrokerSecurity):
         return (
             f"<Broker {','.join(node.address for node in self._nodes)} {state}, {count}"
             f"{f' ({down} down)' if down and not self._is_stopped else ''}, "
-            f"{len(self._state.topics.all())} topics>"
+            f"{len(self.topic_names())} topics>"
         )
 
     @property
@@ -333,12 +334,13 @@ class Broker(BrokerSecurity):
         return self._running().cluster.controller_id
 
     def topic_names(self) -> list[str]:
-        """Return the names of the topics, sorted.
+        """Return the names of the topics, sorted, without the broker's own.
 
         Raises:
             IllegalStateError: it was not started.
         """
-        return [topic.name for topic in self._running().topics.all()]
+        topics = self._running().topics.all()
+        return [topic.name for topic in topics if not topic.is_internal]
 
     def create_topic(
         self,
@@ -381,11 +383,12 @@ class Broker(BrokerSecurity):
             deleted = state.topics.delete(name)
         except TopicError as error:
             raise BrokerTopicError(error.message, code=error.code, topic=name) from None
-        for partition in deleted.partitions:
-            state.purgatory.check_and_complete(partition)
+        state.topic_deleted(deleted)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> int:
         """Let another node lead a partition; returns the new leader epoch.
+
+        The node that leads a partition of __consumer_offsets coordinates the groups in it.
 
         Args:
             topic: its name.
@@ -403,6 +406,7 @@ class Broker(BrokerSecurity):
             raise ValueError(f"no node {node_id}; there are 0 to {self._node_count - 1}")
         epoch = state.cluster.move_leader(found, node_id)
         state.purgatory.check_and_complete(found)
+        state.group_coordinator.manager.drop_moved()
         return epoch
 
     def leader(self, topic: str, partition: int) -> int:

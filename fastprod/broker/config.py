@@ -104,6 +104,25 @@ class BrokerConfig:
     )
     min_insync_replicas: int = _int(1, "acks=all needs so many replicas in sync", 1)
 
+    # Groups (B-E2).
+    group_min_session_timeout_ms: int = _int(6000, "shortest session that a member may ask for")
+    group_max_session_timeout_ms: int = _int(1_800_000, "longest session that a member may ask for")
+    group_initial_rebalance_delay_ms: int = _int(
+        0, "so long an empty group waits for more members; Kafka: 3000"
+    )
+    group_max_size: int = _int(INT32_MAX, "members of a group", 1)
+    offset_metadata_max_bytes: int = _int(4096, "what a client may note with an offset")
+    offsets_retention_minutes: int = _int(
+        10_080, "offsets of a group without members are kept so long", 1
+    )
+    offsets_retention_check_interval_ms: int = _long(
+        600_000, "while there are groups, old offsets are looked for so often", 1
+    )
+    offsets_topic_num_partitions: int = _int(50, "partitions of __consumer_offsets", 1, 100_000)
+    offsets_topic_replication_factor: int = _int(
+        3, "replicas of __consumer_offsets; fewer if there are fewer nodes", 1, 32_767
+    )
+
     # Log.
     message_max_bytes: int = _int(1_048_588, "largest batch, header included")
     log_segment_bytes: int = _int(1_073_741_824, "a segment is rolled at this size", 1_048_576)
@@ -134,6 +153,9 @@ class BrokerConfig:
     fetch_wait_cap_ms: int | None = _optional_ms("no long poll is longer; None: as asked (B-B2.0)")
     metadata_lag_ms: int = _int(
         0, "a new topic answers LEADER_NOT_AVAILABLE for so long (B-D4.2); 0: usable at once"
+    )
+    show_internal_topics: bool = _flag(
+        False, "Metadata of all topics names __consumer_offsets, as Kafka does"
     )
     request_log_size: int = _int(10_000, "requests remembered by Broker.requests; 0: none")
 

@@ -146,10 +146,11 @@ class NodeServer:
             self._ending.begin_shutdown()
 
     def _wake(self) -> None:
-        """Complete the fetches that wait for partitions that this node led."""
+        """Complete what waits for partitions that this node led, groups too."""
         for topic in self._state.topics.all():
             for partition in topic.partitions:
                 self._state.purgatory.check_and_complete(partition)
+        self._state.group_coordinator.manager.drop_moved()
 
     def _await_end(self) -> None:
         with self._end_lock:

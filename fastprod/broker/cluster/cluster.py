@@ -76,8 +76,8 @@ class Cluster:
         return next(iter(self._up), NO_NODE)
 
     def coordinator(self, key: str, listener_name: str) -> NodeAddress | None:
-        """The coordinator of a group or a transactional id, as a client of a listener reaches it:
-        the same while the same nodes are up (B-E1).
+        """The coordinator of a transactional id, as a client of a listener reaches it: the same
+        while the same nodes are up (B-E1).
         """
         up = self.addresses(listener_name)
         return up[binascii.crc32(key.encode("utf-8")) % len(up)] if up else None

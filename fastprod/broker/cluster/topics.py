@@ -32,8 +32,11 @@ _log = logging.getLogger(__name__)
 MAX_PARTITION_COUNT = 100_000
 """Most partitions of one topic: each is a log."""
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Reserved names (B-E1): nobody creates or writes them."""
+OFFSETS_TOPIC = "__consumer_offsets"
+"""Where groups and their offsets are kept."""
+
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+"""Reserved names (B-E1): no client creates, writes or deletes them."""
 
 # How many topics are written down in one step, at most.
 _GROUP_COUNT = 64
@@ -108,6 +111,11 @@ class Topic:
         self.created_ns = created_ns
         self.partitions: list[Partition] = []
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker keeps its own state in it."""
+        return self.name in INTERNAL_TOPICS
+
     def partition(self, index: int) -> Partition | None:
         """Partition number `index`, or None if there is none."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
@@ -137,6 +145,9 @@ def invalid_name_reason(name: str) -> str | None:
 
 OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
 """Makes or recovers a log: topic, partition, the topic's id, its settings."""
+
+Check = Callable[..., tuple[TopicConfig, list[list[int]]]]
+"""Returns settings and replicas of a planned topic, or raises TopicError."""
 
 OnChange = Callable[[Sequence[SavedTopic], Sequence[bytes]], None]
 """Writes down: topics as they are now, ids of topics that are gone; all or nothing."""
@@ -285,6 +296,43 @@ class Topics:
             raise made
         return made
 
+    def create_internal(
+        self, name: str, partition_count: int, replication_factor: int, config: Mapping[str, str]
+    ) -> Topic:
+        """Make a topic of the broker's own, or return the one that there is.
+
+        Args:
+            name: one of `INTERNAL_TOPICS`.
+            partition_count: 1 or more.
+            replication_factor: 1 or more; with fewer nodes, one replica on each.
+            config: as `check_new`.
+
+        Raises:
+            TopicError: the broker is stopped.
+            OSError: as `create`.
+        """
+        with self._lock:
+            topic = self._by_name.get(name)
+            if topic is not None:
+                return topic
+            plan = NewTopic(name, partition_count, replication_factor, config)
+            (made,) = self._create_group([plan], self._plan_internal)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _plan_internal(
+        self,
+        name: str,
+        partition_count: int,
+        replication_factor: int,
+        config: Mapping[str, str | None],
+        assignment: Mapping[int, Sequence[int]],
+    ) -> tuple[TopicConfig, list[list[int]]]:
+        self._refuse_if_closed()
+        factor = min(replication_factor, len(self._node_ids))
+        return self._topic_config(config), self._spread(partition_count, factor)
+
     def create_many(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
         """Make topics, each for itself; they can be used when this returns.
 
@@ -294,17 +342,17 @@ class Topics:
         made: list[Topic | Exception] = []
         for start in range(0, len(plans), _GROUP_COUNT):
             with self._lock:
-                made += self._create_group(plans[start : start + _GROUP_COUNT])
+                made += self._create_group(plans[start : start + _GROUP_COUNT], self.check_new)
         return made
 
-    def _create_group(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
+    def _create_group(self, plans: Sequence[NewTopic], check: Check) -> list[Topic | Exception]:
         """Make topics that are written down in one step, which takes as long as for one."""
         results: list[Topic | Exception] = []
         reserved: list[Topic] = []
         try:
             for plan in plans:
                 try:
-                    reserved.append(self._prepare(plan))
+                    reserved.append(self._prepare(plan, check))
                     results.append(reserved[-1])
                 except Exception as error:
                     results.append(error)
@@ -322,9 +370,9 @@ class Topics:
                 self._publish(made)
         return results
 
-    def _prepare(self, plan: NewTopic) -> Topic:
+    def _prepare(self, plan: NewTopic, check: Check) -> Topic:
         """Open the logs of a topic and reserve its name; nobody can find it yet."""
-        config, replicas = self.check_new(*plan)
+        config, replicas = check(*plan)
         topic = Topic(plan.name, os.urandom(16), config, self._now_ns())
         self._reserve(topic)
         try:
@@ -393,7 +441,7 @@ class Topics:
         If the broker is stopped meanwhile, the next start removes the files that are left.
 
         Raises:
-            TopicError: there is no such topic, or the broker is stopped.
+            TopicError: there is no such topic, it is the broker's own, or the broker is stopped.
             OSError: the deletion cannot be written down; the topic stays.
         """
         with self._lock:
@@ -401,6 +449,8 @@ class Topics:
             topic = self._by_name.get(name)
             if topic is None:
                 raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'.")
+            if topic.is_internal:
+                raise TopicError(INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]

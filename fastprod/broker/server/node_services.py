@@ -15,8 +15,9 @@ from fastprod.broker.cluster.cluster import Cluster, new_cluster_id
 from fastprod.broker.cluster.data_directory import DataDirectory
 from fastprod.broker.cluster.producer_ids import ProducerIds
 from fastprod.broker.cluster.topic_config import TopicConfig
-from fastprod.broker.cluster.topics import SavedTopic, Topics
+from fastprod.broker.cluster.topics import SavedTopic, Topic, Topics
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.listeners import PROTOCOLS
 from fastprod.broker.log.log import Log
@@ -32,6 +33,22 @@ from fastprod.broker.server.apis.client_quotas import AlterClientQuotasApi, Desc
 from fastprod.broker.server.apis.describe_configs import DescribeConfigsApi
 from fastprod.broker.server.apis.fetch import FetchApi
 from fastprod.broker.server.apis.find_coordinator import FindCoordinatorApi
+from fastprod.broker.server.apis.group.listing import (
+    DeleteGroupsApi,
+    DescribeGroupsApi,
+    ListGroupsApi,
+)
+from fastprod.broker.server.apis.group.membership import (
+    HeartbeatApi,
+    JoinGroupApi,
+    LeaveGroupApi,
+    SyncGroupApi,
+)
+from fastprod.broker.server.apis.group.offsets import (
+    OffsetCommitApi,
+    OffsetDeleteApi,
+    OffsetFetchApi,
+)
 from fastprod.broker.server.apis.init_producer_id import InitProducerIdApi
 from fastprod.broker.server.apis.list_offsets import ListOffsetsApi
 from fastprod.broker.server.apis.metadata import DescribeClusterApi, MetadataApi
@@ -121,9 +138,25 @@ class NodeServices:
         if self._directory is not None and (left := self._directory.deleted_folders()):
             self._removal_worker.put(lambda: self._remove(left))
         self.replica_manager = ReplicaManager(self.topics)
+        self._coordinate_groups()
         self.request_log = RequestLog(config.request_log_size)
         self.sasl_exchanges = SaslExchanges(faults, self.request_log)
         self.apis = KafkaApis(table, self._handlers(), faults, self.request_log, self.authorizer)
+
+    def _coordinate_groups(self) -> None:
+        # Sessions and rebalances are the broker's own time limits.
+        self._group_purgatory = DelayedOperationPurgatory(
+            "fastprod-broker-group-timer", self.clock, _operation_failed
+        )
+        self._group_worker = OverflowWorker("fastprod-broker-groups")
+        self.group_coordinator = GroupCoordinator(
+            self.config,
+            self.topics,
+            self.clock,
+            self._group_purgatory,
+            self._group_worker,
+            self.purgatory.check_and_complete,
+        )
 
     def _restore(self, node_ids: Sequence[int]) -> None:
         directory = self._directory
@@ -198,6 +231,7 @@ class NodeServices:
 
     def _handlers(self) -> Mapping[int, ApiHandler]:
         replicas, purgatory, cluster = self.replica_manager, self.purgatory, self.cluster
+        groups = self.group_coordinator
         by_name: dict[str, ApiHandler] = {
             "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
             "Fetch": FetchApi(replicas, purgatory, self.config, self._directory is not None),
@@ -205,9 +239,24 @@ class NodeServices:
             "Metadata": MetadataApi(
                 cluster, self.config, self.clock.monotonic_ns, self.topic_worker
             ),
-            "FindCoordinator": FindCoordinatorApi(cluster),
+            "FindCoordinator": FindCoordinatorApi(
+                cluster,
+                groups.manager,
+                self.topic_worker,
+                0 if self._directory is None else self.config.offsets_topic_num_partitions,
+            ),
+            "JoinGroup": JoinGroupApi(groups),
+            "SyncGroup": SyncGroupApi(groups),
+            "Heartbeat": HeartbeatApi(groups),
+            "LeaveGroup": LeaveGroupApi(groups),
+            "OffsetCommit": OffsetCommitApi(groups.offsets, self.topics, self.clock.time_ms),
+            "OffsetFetch": OffsetFetchApi(groups.offsets),
+            "OffsetDelete": OffsetDeleteApi(groups.offsets, self.topics),
+            "ListGroups": ListGroupsApi(groups),
+            "DescribeGroups": DescribeGroupsApi(groups),
+            "DeleteGroups": DeleteGroupsApi(groups),
             "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
-            "DeleteTopics": DeleteTopicsApi(cluster, purgatory, self.topic_worker),
+            "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
             "InitProducerId": InitProducerIdApi(self.producer_ids),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
             "IncrementalAlterConfigs": IncrementalAlterConfigsApi(self._dynamic_settings),
@@ -223,6 +272,12 @@ class NodeServices:
             "SaslAuthenticate": SaslAuthenticateApi(),
         }
         return {api.key: by_name[api.name] for api in APIS.values() if api.name in by_name}
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """End fetches that wait for a deleted topic, and forget how far it was read (B-D4.3)."""
+        for partition in topic.partitions:
+            self.purgatory.check_and_complete(partition)
+        self.group_coordinator.offsets.topics_deleted((topic.name,))
 
     def limit_connections(self, node_id: int, quotas: ConnectionQuotas) -> None:
         """Have `quotas` follow what clients change of a node's limits (B-A8.5)."""
@@ -242,7 +297,10 @@ class NodeServices:
             TimeoutError: the timer's thread has not ended within 10 s.
         """
         self.topics.refuse_changes()
-        self.purgatory.close()
+        self.group_coordinator.close()
+        with contextlib.ExitStack() as steps:
+            steps.callback(self.purgatory.close)
+            steps.callback(self._group_purgatory.close)
 
     def close(self) -> None:
         """Answer what is parked, close the logs, release the folder. May be repeated.
@@ -265,6 +323,7 @@ class NodeServices:
             steps.callback(self.topic_worker.close)
             steps.callback(self._removal_worker.close)
             steps.callback(self.overflow_worker.close)
+            steps.callback(self._group_worker.close)
             steps.callback(self.begin_close)
 
     def abandon(self) -> None:

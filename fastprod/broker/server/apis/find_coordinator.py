@@ -1,10 +1,19 @@
-"""FindCoordinator: which node looks after a group or a transactional id (B-E1)."""
+"""FindCoordinator: which node looks after a group or a transactional id (B-E1).
+
+A group's node is the one that leads the group's partition of __consumer_offsets, which is made when
+somebody first asks for a group.
+"""
 
 from __future__ import annotations
 
-from fastprod.broker.cluster.cluster import Cluster
+import logging
+
+from fastprod.broker.cluster.cluster import Cluster, NodeAddress
+from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
 from fastprod.broker.server.acl import Operation, ResourceType
-from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.apis.call import Call, change_topics
+from fastprod.broker.server.item_errors import item_error
+from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_AUTHORIZATION_FAILED,
@@ -17,6 +26,8 @@ from fastprod.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+
+_log = logging.getLogger(__name__)
 
 GROUP, TRANSACTION = 0, 1
 _FIRST_BATCHED_VERSION = 4
@@ -31,18 +42,45 @@ class FindCoordinatorApi:
     """Handles FindCoordinator. Any thread.
 
     Args:
-        cluster: its nodes share the keys by a stable hash.
+        cluster: its nodes share transactional ids by a stable hash.
+        groups: knows the node of each group.
+        worker: where the topic of the groups is made, if that takes long.
+        partition_cost: how many partitions it takes as long as to make; 0: next to no time.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        groups: GroupMetadataManager,
+        worker: OverflowWorker,
+        partition_cost: int,
+    ) -> None:
         self._cluster = cluster
+        self._groups = groups
+        self._worker = worker
+        self._partition_cost = partition_cost
 
     def handle(self, call: Call[FindCoordinatorRequest]) -> None:
         """Answer for one key, from version 4 on for each."""
         message = call.message
         batched = call.version >= _FIRST_BATCHED_VERSION
         keys = message.coordinator_keys if batched else [message.key]
-        self._answer(call, [self._find(call, key) for key in keys])
+
+        def make_topic_and_answer() -> None:
+            try:
+                self._groups.make_topic()
+            except Exception as error:
+                code, text = item_error(error)
+                _log.error("groups cannot be kept, %s: error %d", text, code)
+                self.refuse(call, COORDINATOR_NOT_AVAILABLE, text)
+                return
+            self._answer(call, [self._find(call, key) for key in keys])
+
+        if message.key_type == GROUP and not self._groups.has_topic:
+            topics = self._cluster.topics
+            change_topics(topics, self._worker, call, self._partition_cost, make_topic_and_answer)
+        else:
+            self._answer(call, [self._find(call, key) for key in keys])
 
     def refuse(self, call: Call[FindCoordinatorRequest], code: int, text: str | None) -> None:
         """Answer every key with `code`."""
@@ -79,9 +117,9 @@ class FindCoordinatorApi:
         kind, refusal = _RESOURCES[key_type]
         if not call.allows(Operation.DESCRIBE, kind, key):
             return _nobody(key, refusal, None)
-        node = self._cluster.coordinator(key, call.listener_name)
+        node = self._node(call, key, key_type)
         if node is None:
-            return _nobody(key, COORDINATOR_NOT_AVAILABLE, "no node is up")
+            return _nobody(key, COORDINATOR_NOT_AVAILABLE, "its node is not up")
         return Coordinator(
             key=key,
             node_id=node.id,
@@ -90,6 +128,13 @@ class FindCoordinatorApi:
             error_code=NONE,
             error_message=None,
         )
+
+    def _node(
+        self, call: Call[FindCoordinatorRequest], key: str, key_type: int
+    ) -> NodeAddress | None:
+        if key_type == TRANSACTION:
+            return self._cluster.coordinator(key, call.listener_name)
+        return self._cluster.address(self._groups.leader_of(key), call.listener_name)
 
 
 def _nobody(key: str, code: int, text: str | None) -> Coordinator:

@@ -98,7 +98,8 @@ class MetadataApi:
             told = [
                 self._describe(topic)
                 for topic in self._cluster.topics.all()
-                if call.allows_topic(Operation.DESCRIBE, topic.name)
+                if (self._config.show_internal_topics or not topic.is_internal)
+                and call.allows_topic(Operation.DESCRIBE, topic.name)
             ]
             self._answer(call, told)
             return
@@ -214,6 +215,7 @@ class MetadataApi:
             error_code=NONE,
             name=topic.name,
             topic_id=topic.id,
+            is_internal=topic.is_internal,
             partitions=[self._partition(each) for each in topic.partitions],
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.topic_config import TopicConfig
@@ -12,7 +12,6 @@ from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import UNAUTHORIZED, Call, change_topics
 from fastprod.broker.server.item_errors import item_error
 from fastprod.broker.threads.overflow_worker import OverflowWorker
-from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
@@ -221,15 +220,15 @@ class DeleteTopicsApi:
 
     Args:
         cluster: whose topics.
-        purgatory: fetches that wait for a deleted topic end (B-D4.3).
+        deleted: called with each topic that is gone.
         worker: where many of them are deleted.
     """
 
     def __init__(
-        self, cluster: Cluster, purgatory: DelayedOperationPurgatory, worker: OverflowWorker
+        self, cluster: Cluster, deleted: Callable[[Topic], None], worker: OverflowWorker
     ) -> None:
         self._cluster = cluster
-        self._purgatory = purgatory
+        self._deleted = deleted
         self._worker = worker
 
     def handle(self, call: Call[DeleteTopicsRequest]) -> None:
@@ -278,8 +277,7 @@ class DeleteTopicsApi:
             result.name = name if may_know else asked.name
             return result
         deleted = self._cluster.topics.delete(name)
-        for partition in deleted.partitions:
-            self._purgatory.check_and_complete(partition)
+        self._deleted(deleted)
         return DeletableTopicResult(name=name, topic_id=deleted.id, error_code=NONE)
 
 

@@ -343,3 +343,20 @@ def test_a_check_knows_how_many_partitions_there_may_be() -> None:
     with pytest.raises(TopicError) as refused:
         topics.check_new("u", 3)
     assert refused.value.code == POLICY_VIOLATION
+
+
+def test_the_brokers_own_topic_is_made_once_and_not_deleted() -> None:
+    """B-E1: with fewer nodes it has fewer replicas."""
+    world = World()
+    made = world.topics.create_internal("__consumer_offsets", 5, 7, {"cleanup.policy": "compact"})
+    assert world.topics.create_internal("__consumer_offsets", 9, 1, {}) is made
+    assert made.is_internal
+    assert [len(each.replicas) for each in made.partitions] == [3] * 5
+    assert [each.leader for each in made.partitions] == [0, 1, 2, 0, 1]
+    with pytest.raises(TopicError) as refused:
+        world.topics.delete("__consumer_offsets")
+    assert refused.value.code == INVALID_TOPIC_EXCEPTION
+    world.topics.refuse_changes()
+    with pytest.raises(TopicError) as refused:
+        world.topics.create_internal("__transaction_state", 1, 1, {})
+    assert refused.value.code == BROKER_NOT_AVAILABLE

@@ -26,6 +26,23 @@ from fastprod.protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from fastprod.protocol.messages.find_coordinator import FindCoordinatorRequest
+from fastprod.protocol.messages.group.delete_groups import DeleteGroupsRequest
+from fastprod.protocol.messages.group.describe_groups import DescribeGroupsRequest
+from fastprod.protocol.messages.group.heartbeat import HeartbeatRequest
+from fastprod.protocol.messages.group.join_group import JoinGroupRequest
+from fastprod.protocol.messages.group.leave_group import LeaveGroupRequest
+from fastprod.protocol.messages.group.list_groups import ListGroupsRequest
+from fastprod.protocol.messages.group.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from fastprod.protocol.messages.group.offset_delete import OffsetDeleteRequest
+from fastprod.protocol.messages.group.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from fastprod.protocol.messages.group.sync_group import SyncGroupRequest
 from fastprod.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -105,6 +122,29 @@ REQUESTS = {
     "DescribeCluster": (0, DescribeClusterRequest(include_cluster_authorized_operations=False)),
 }
 
+# Without a coordinator these are answered with an error anyhow.
+GROUP_REQUESTS = {
+    "JoinGroup": (9, JoinGroupRequest(group_id="g")),
+    "SyncGroup": (5, SyncGroupRequest(group_id="g")),
+    "Heartbeat": (4, HeartbeatRequest(group_id="g")),
+    "LeaveGroup": (5, LeaveGroupRequest(group_id="g")),
+    "OffsetCommit": (
+        8,
+        OffsetCommitRequest(
+            topics=[
+                OffsetCommitRequestTopic(
+                    name="t", partitions=[OffsetCommitRequestPartition(committed_metadata="")]
+                )
+            ]
+        ),
+    ),
+    "OffsetFetch": (8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=None)])),
+    "OffsetDelete": (0, OffsetDeleteRequest(group_id="g")),
+    "ListGroups": (5, ListGroupsRequest()),
+    "DescribeGroups": (5, DescribeGroupsRequest(groups=["g"])),
+    "DeleteGroups": (2, DeleteGroupsRequest(groups_names=["g"])),
+}
+
 
 class Broken(Exception):
     """What a handler of the tests raises."""
@@ -118,12 +158,12 @@ def _break(world: BrokerWorld) -> None:
         handler.handle = broken  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", [*REQUESTS, *GROUP_REQUESTS])
 def test_a_handler_that_fails_is_answered_with_its_requests_own_error(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B-A5.7"""
-    version, message = REQUESTS[name]
+    version, message = {**REQUESTS, **GROUP_REQUESTS}[name]
     with BrokerWorld(topics={"t": 1}) as world:
         _break(world)
         answer = world.ask(name, version, message)

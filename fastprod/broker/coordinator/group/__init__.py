@@ -1,0 +1,1 @@
+"""Consumer groups by the classic protocol (B-E2)."""

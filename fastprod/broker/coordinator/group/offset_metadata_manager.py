@@ -1,0 +1,315 @@
+"""OffsetMetadataManager: how far groups have read: committed, fetched, deleted, expired.
+
+Source: GroupCoordinator and OffsetMetadataManager of Apache Kafka; KIP-211; contract B-E2.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from fastprod.broker.config import BrokerConfig
+from fastprod.broker.coordinator.group.group_metadata import GroupError, GroupMetadata
+from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
+from fastprod.broker.coordinator.group.group_records import (
+    OffsetAndMetadata,
+    TopicPartition,
+    group_entry,
+    offset_entries,
+    offset_entry,
+)
+from fastprod.broker.coordinator.group.rebalance import COMPLETING, DEAD, EMPTY, Rebalancer
+from fastprod.broker.threads.clock import Clock
+from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    GROUP_SUBSCRIBED_TO_TOPIC,
+    ILLEGAL_GENERATION,
+    INVALID_COMMIT_OFFSET_SIZE,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NON_EMPTY_GROUP,
+    NONE,
+    NOT_COORDINATOR,
+    OFFSET_METADATA_TOO_LARGE,
+    REBALANCE_IN_PROGRESS,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
+)
+
+_log = logging.getLogger(__name__)
+
+_MS_PER_MINUTE = 60_000
+
+_CODES = {
+    MESSAGE_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
+    RECORD_LIST_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
+    KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
+}
+"""What a client is told in place of what the log says."""
+
+
+class Committing(NamedTuple):
+    """Who commits what.
+
+    Attributes:
+        group_id: "" is a name, too.
+        generation_id: -1: somebody who is no member, as an administrator.
+        member_id: "": likewise.
+        group_instance_id: of a static member.
+        offsets: by partition.
+        knows_missing_groups: a member of no group is told just that.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    knows_missing_groups: bool = False
+
+
+class DelayedExpiration(DelayedOperation):
+    """Looks for offsets that have been kept long enough; nothing happens when it is withdrawn."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: OffsetMetadataManager, delay_ms: float) -> None:
+        super().__init__(delay_ms)
+        self._offsets = offsets
+
+    def try_complete(self, key: Hashable | None = None) -> bool:
+        """Never: it waits for its deadline."""
+        return False
+
+    def on_complete(self) -> None:
+        """The purgatory closes."""
+
+    def on_expiry(self) -> None:
+        """Look, and look again later."""
+        self._offsets.expire_and_watch()
+
+
+class OffsetMetadataManager:
+    """The offsets of all groups. Any thread.
+
+    Offsets of transactions would be kept beside the committed ones, by producer id, until a marker
+    decides.
+
+    Args:
+        config: how long offsets are kept, how much may be noted with one.
+        clock: the broker's.
+        purgatory: of the same clock.
+        manager: knows the groups.
+        rebalancer: told of members that commit, and of groups that end.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        purgatory: DelayedOperationPurgatory,
+        manager: GroupMetadataManager,
+        rebalancer: Rebalancer,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._purgatory = purgatory
+        self._manager = manager
+        self._rebalancer = rebalancer
+        self._lock = threading.Lock()
+        self._is_watching = False
+
+    # Committing and fetching.
+
+    def commit(self, committing: Committing, node_id: int) -> dict[TopicPartition, int]:
+        """Write offsets down; returns NONE or Kafka's code for each partition."""
+        try:
+            group = self._group_of(committing, node_id)
+            with group.lock:
+                is_member = self._check(group, committing)
+                if is_member:
+                    self._rebalancer.schedule_heartbeat(group, group.members[committing.member_id])
+                return self._store(group, committing.offsets)
+        except GroupError as error:
+            return dict.fromkeys(committing.offsets, error.code)
+
+    def _group_of(self, committing: Committing, node_id: int) -> GroupMetadata:
+        """The group, made for somebody who keeps nothing but offsets in it.
+
+        Raises:
+            GroupError: there is none, or it is not coordinated here.
+        """
+        is_simple = committing.generation_id < 0
+        group = self._manager.group(committing.group_id, node_id, creates=is_simple)
+        if group is None:
+            missing = GROUP_ID_NOT_FOUND if committing.knows_missing_groups else ILLEGAL_GENERATION
+            raise GroupError(missing)
+        self.watch()
+        return group
+
+    def _check(self, group: GroupMetadata, committing: Committing) -> bool:
+        """Whether it is a member that commits.
+
+        Raises:
+            GroupError: it may not commit.
+        """
+        generation_id, member_id = committing.generation_id, committing.member_id
+        if group.is_in(DEAD):
+            raise GroupError(COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and group.is_in(EMPTY):
+            return False
+        if generation_id < 0 and not member_id and committing.group_instance_id is None:
+            raise GroupError(UNKNOWN_MEMBER_ID)
+        code = group.refusal_of_member(member_id, committing.group_instance_id)
+        if code != NONE:
+            raise GroupError(code)
+        if generation_id != group.generation_id:
+            raise GroupError(ILLEGAL_GENERATION)
+        if group.is_in(COMPLETING):
+            raise GroupError(REBALANCE_IN_PROGRESS)
+        return True
+
+    def _store(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, int]:
+        most = self._config.offset_metadata_max_bytes
+        fitting = {place: each for place, each in offsets.items() if len(each.metadata) <= most}
+        code = NONE
+        if fitting:
+            code = self._manager.append(group, offset_entries(group.group_id, fitting))
+        if code == NONE:
+            group.offsets.update(fitting)
+        code = _CODES.get(code, code)
+        return {place: code if place in fitting else OFFSET_METADATA_TOO_LARGE for place in offsets}
+
+    def fetch(
+        self, group_id: str, places: Collection[TopicPartition] | None, node_id: int
+    ) -> tuple[int, dict[TopicPartition, OffsetAndMetadata]]:
+        """What a group has committed, and NONE or Kafka's code.
+
+        Args:
+            group_id: its name.
+            places: of which partitions; None: of all. Those without an offset are left out.
+            node_id: the node that was asked.
+        """
+        try:
+            group = self._manager.group(group_id, node_id)
+        except GroupError as error:
+            return error.code, {}
+        if group is None:
+            return NONE, {}
+        with group.lock:
+            if group.is_in(DEAD):
+                return NONE, {}
+            if places is None:
+                return NONE, dict(group.offsets)
+            return NONE, {place: group.offsets[place] for place in places if place in group.offsets}
+
+    # Deleting.
+
+    def delete_offsets(
+        self, group_id: str, places: Collection[TopicPartition], node_id: int
+    ) -> tuple[int, dict[TopicPartition, int]]:
+        """Forget offsets of partitions that nobody in the group reads.
+
+        Returns:
+            NONE or Kafka's code for all, and if that is NONE one for each partition.
+        """
+        try:
+            group = self._manager.group(group_id, node_id)
+        except GroupError as error:
+            return error.code, {}
+        if group is None:
+            return GROUP_ID_NOT_FOUND, {}
+        with group.lock:
+            if group.is_in(DEAD):
+                return GROUP_ID_NOT_FOUND, {}
+            if not group.is_in(EMPTY) and not group.is_consumer_group:
+                return NON_EMPTY_GROUP, {}
+            is_empty = group.is_in(EMPTY)
+            codes = {
+                place: NONE
+                if is_empty or not group.is_subscribed_to(place[0])
+                else GROUP_SUBSCRIBED_TO_TOPIC
+                for place in places
+            }
+            free = [place for place, code in codes.items() if code == NONE]
+            code = self._remove(group, free)
+            return NONE, {place: code if each == NONE else each for place, each in codes.items()}
+
+    def delete_group(self, group: GroupMetadata) -> int:
+        """Delete a group that nobody is in, with its offsets; its lock is held.
+
+        Returns NONE, or Kafka's code; the group stays then.
+        """
+        entries = [offset_entry(group.group_id, place, None) for place in group.offsets]
+        if group.stored_entry is not None:
+            entries.append(group_entry(group.group_id, None))
+        code = self._manager.append_all(group, entries)
+        if code != NONE:
+            return _CODES.get(code, code)
+        group.offsets.clear()
+        self._rebalancer.group_unloaded(group, UNKNOWN_MEMBER_ID)
+        self._manager.forget(group)
+        return NONE
+
+    def topics_deleted(self, names: Collection[str], may_come_again: bool = True) -> None:
+        """Forget the offsets of topics that are gone, so that new ones do not get them (B-D4.3).
+
+        Args:
+            names: of the topics.
+            may_come_again: it is done again, in a moment, if groups are being loaded.
+        """
+        again = (lambda: self.topics_deleted(names, False)) if may_come_again else None
+        for group in self._manager.loaded_groups(again):
+            with group.lock:
+                if not group.is_in(DEAD):
+                    self._remove(group, [each for each in group.offsets if each[0] in names])
+
+    def _remove(self, group: GroupMetadata, places: Sequence[TopicPartition]) -> int:
+        """Forget offsets; the group's lock is held."""
+        known = [place for place in places if place in group.offsets]
+        entries = [offset_entry(group.group_id, place, None) for place in known]
+        code = self._manager.append_all(group, entries)
+        if code == NONE:
+            for place in known:
+                del group.offsets[place]
+        return _CODES.get(code, code)
+
+    # Expiring.
+
+    def watch(self) -> None:
+        """Look for old offsets from time to time; the lock of a group may be held."""
+        if self._is_watching:
+            return
+        with self._lock:
+            if self._is_watching:
+                return
+            self._is_watching = True
+        operation = DelayedExpiration(self, self._config.offsets_retention_check_interval_ms)
+        self._purgatory.complete_or_watch(operation, (operation,))
+
+    def expire_and_watch(self) -> None:
+        """Look now, and later again if there are groups left."""
+        self._is_watching = False
+        self.expire()
+        if self._manager.all_groups():
+            self.watch()
+
+    def expire(self) -> None:
+        """Forget offsets that were kept long enough, and groups without members and offsets."""
+        now_ms = self._clock.time_ms()
+        retention_ms = self._config.offsets_retention_minutes * _MS_PER_MINUTE
+        for group in self._manager.all_groups():
+            with group.lock:
+                if group.is_in(DEAD):
+                    continue
+                code = self._remove(group, group.expired_offsets(now_ms, retention_ms))
+                if code != NONE:
+                    _log.warning("%r: its old offsets stay: error %d", group, code)
+                elif group.is_in(EMPTY) and not group.offsets and not group.pending_members:
+                    self.delete_group(group)

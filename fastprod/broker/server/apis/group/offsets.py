@@ -1,0 +1,342 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: how far groups have read (B-E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from fastprod.broker.cluster.topics import Topics
+from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
+from fastprod.broker.coordinator.group.offset_metadata_manager import (
+    Committing,
+    OffsetMetadataManager,
+)
+from fastprod.broker.server.acl import Operation, ResourceType
+from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.apis.group.membership import may_read_group
+from fastprod.error_codes import (
+    GROUP_AUTHORIZATION_FAILED,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from fastprod.protocol.messages.group.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from fastprod.protocol.messages.group.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from fastprod.protocol.messages.group.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_FIRST_MISSING_GROUP_VERSION: Final = 9
+_FIRST_MANY_GROUPS_VERSION: Final = 8
+_FIRST_GROUP_ERROR_VERSION: Final = 2
+
+_NOTHING: Final = OffsetAndMetadata(-1, -1, "", -1)
+
+
+class OffsetCommitApi:
+    """Handles OffsetCommit. Any thread.
+
+    Args:
+        offsets: of all groups.
+        topics: offsets are for those that exist.
+        now_ms: the broker's clock.
+    """
+
+    def __init__(
+        self, offsets: OffsetMetadataManager, topics: Topics, now_ms: Callable[[], int]
+    ) -> None:
+        self._offsets = offsets
+        self._topics = topics
+        self._now_ms = now_ms
+
+    def handle(self, call: Call[OffsetCommitRequest]) -> None:
+        """Write the offsets down, and answer for each partition."""
+        message = call.message
+        if not may_read_group(call, message.group_id):
+            self.refuse(call, GROUP_AUTHORIZATION_FAILED, None)
+            return
+        now_ms = self._now_ms()
+        retention_ms = message.retention_time_ms
+        expires_ms = -1 if retention_ms == -1 else now_ms + retention_ms
+        codes: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic in message.topics:
+            denied = not call.allows_topic(Operation.READ, topic.name)
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if denied:
+                    codes[place] = TOPIC_AUTHORIZATION_FAILED
+                elif self._topics.partition(*place) is None:
+                    codes[place] = UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    offsets[place] = OffsetAndMetadata(
+                        each.committed_offset,
+                        each.committed_leader_epoch,
+                        each.committed_metadata or "",
+                        now_ms,
+                        expires_ms,
+                    )
+        committing = Committing(
+            message.group_id,
+            message.generation_id_or_member_epoch,
+            message.member_id,
+            message.group_instance_id,
+            offsets,
+            knows_missing_groups=call.version >= _FIRST_MISSING_GROUP_VERSION,
+        )
+        if offsets:
+            codes |= self._offsets.commit(committing, call.node_id)
+        self._answer(call, lambda name, index: codes[name, index])
+
+    def refuse(self, call: Call[OffsetCommitRequest], code: int, text: str | None) -> None:
+        """Answer every partition with `code`."""
+        self._answer(call, lambda name, index: code)
+
+    def _answer(self, call: Call[OffsetCommitRequest], code_of: Callable[[str, int], int]) -> None:
+        call.answer(
+            OffsetCommitResponse(
+                topics=[
+                    OffsetCommitResponseTopic(
+                        name=topic.name,
+                        partitions=[
+                            OffsetCommitResponsePartition(
+                                partition_index=each.partition_index,
+                                error_code=code_of(topic.name, each.partition_index),
+                            )
+                            for each in topic.partitions
+                        ],
+                    )
+                    for topic in call.message.topics
+                ]
+            )
+        )
+
+
+class _Found(NamedTuple):
+    """The offset of one partition, or why it is not told."""
+
+    partition: int
+    offset: OffsetAndMetadata
+    error: int = NONE
+
+
+class _FoundGroup(NamedTuple):
+    """The offsets of one group, or why they are not told."""
+
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[_Found]]]
+    error: int = NONE
+
+
+class OffsetFetchApi:
+    """Handles OffsetFetch. Any thread.
+
+    Without transactions all offsets are stable: `require_stable` asks for nothing more.
+
+    Args:
+        offsets: of all groups.
+    """
+
+    def __init__(self, offsets: OffsetMetadataManager) -> None:
+        self._offsets = offsets
+
+    def handle(self, call: Call[OffsetFetchRequest]) -> None:
+        """Answer for one group, from version 8 on for each."""
+        _answer_fetch(call, [self._find(call, asked) for asked in _asked(call)])
+
+    def refuse(self, call: Call[OffsetFetchRequest], code: int, text: str | None) -> None:
+        """Answer every group with `code`."""
+        _answer_fetch(call, [_refused(asked, code) for asked in _asked(call)])
+
+    def _find(self, call: Call[OffsetFetchRequest], asked: OffsetFetchRequestGroup) -> _FoundGroup:
+        group_id = asked.group_id
+        if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            return _refused(asked, GROUP_AUTHORIZATION_FAILED)
+        if asked.topics is None:
+            code, offsets = self._offsets.fetch(group_id, None, call.node_id)
+            # Of the others the client does not learn that they are there.
+            topics: dict[str, list[_Found]] = {}
+            for (name, index), each in sorted(offsets.items()):
+                if call.allows_topic(Operation.DESCRIBE, name):
+                    topics.setdefault(name, []).append(_Found(index, each))
+            return _FoundGroup(group_id, list(topics.items()), code)
+        places = [
+            (topic.name, index) for topic in asked.topics for index in topic.partition_indexes
+        ]
+        code, offsets = self._offsets.fetch(group_id, places, call.node_id)
+        if code != NONE:
+            return _refused(asked, code)
+        found = []
+        for topic in asked.topics:
+            denied = not call.allows_topic(Operation.DESCRIBE, topic.name)
+            error = TOPIC_AUTHORIZATION_FAILED if denied else NONE
+            found.append(
+                (
+                    topic.name,
+                    [
+                        _Found(
+                            index,
+                            _NOTHING if denied else offsets.get((topic.name, index), _NOTHING),
+                            error,
+                        )
+                        for index in topic.partition_indexes
+                    ],
+                )
+            )
+        return _FoundGroup(group_id, found)
+
+
+def _asked(call: Call[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
+    message = call.message
+    if call.version >= _FIRST_MANY_GROUPS_VERSION:
+        return message.groups
+    topics = message.topics
+    return [
+        OffsetFetchRequestGroup(
+            group_id=message.group_id,
+            topics=None
+            if topics is None
+            else [
+                OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+                for each in topics
+            ],
+        )
+    ]
+
+
+def _refused(asked: OffsetFetchRequestGroup, code: int) -> _FoundGroup:
+    topics = [
+        (topic.name, [_Found(index, _NOTHING, code) for index in topic.partition_indexes])
+        for topic in asked.topics or ()
+    ]
+    return _FoundGroup(asked.group_id, topics, code)
+
+
+def _answer_fetch(call: Call[OffsetFetchRequest], groups: Sequence[_FoundGroup]) -> None:
+    if call.version >= _FIRST_MANY_GROUPS_VERSION:
+        call.answer(OffsetFetchResponse(groups=[_group_response(each) for each in groups]))
+        return
+    (group,) = groups
+    # A version without an error for all tells it of each partition.
+    tells_partitions = group.error == NONE or call.version < _FIRST_GROUP_ERROR_VERSION
+    call.answer(
+        OffsetFetchResponse(
+            error_code=group.error,
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=each.partition,
+                            committed_offset=each.offset.offset,
+                            committed_leader_epoch=each.offset.leader_epoch,
+                            metadata=each.offset.metadata,
+                            error_code=each.error,
+                        )
+                        for each in found
+                    ],
+                )
+                for name, found in (group.topics if tells_partitions else ())
+            ],
+        )
+    )
+
+
+def _group_response(group: _FoundGroup) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        error_code=group.error,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=each.partition,
+                        committed_offset=each.offset.offset,
+                        committed_leader_epoch=each.offset.leader_epoch,
+                        metadata=each.offset.metadata,
+                        error_code=each.error,
+                    )
+                    for each in found
+                ],
+            )
+            for name, found in (group.topics if group.error == NONE else ())
+        ],
+    )
+
+
+class OffsetDeleteApi:
+    """Handles OffsetDelete. Any thread.
+
+    Args:
+        offsets: of all groups.
+        topics: offsets are of those that exist.
+    """
+
+    def __init__(self, offsets: OffsetMetadataManager, topics: Topics) -> None:
+        self._offsets = offsets
+        self._topics = topics
+
+    def handle(self, call: Call[OffsetDeleteRequest]) -> None:
+        """Forget the offsets, and answer for each partition."""
+        message = call.message
+        if not call.allows(Operation.DELETE, ResourceType.GROUP, message.group_id):
+            self.refuse(call, GROUP_AUTHORIZATION_FAILED, None)
+            return
+        codes: dict[TopicPartition, int] = {}
+        places: list[TopicPartition] = []
+        for topic in message.topics:
+            denied = not call.allows_topic(Operation.READ, topic.name)
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if denied:
+                    codes[place] = TOPIC_AUTHORIZATION_FAILED
+                elif self._topics.partition(*place) is None:
+                    codes[place] = UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    places.append(place)
+        error, found = self._offsets.delete_offsets(message.group_id, places, call.node_id)
+        if error != NONE:
+            self.refuse(call, error, None)
+            return
+        codes |= found
+        call.answer(
+            OffsetDeleteResponse(
+                error_code=NONE,
+                topics=[
+                    OffsetDeleteResponseTopic(
+                        name=topic.name,
+                        partitions=[
+                            OffsetDeleteResponsePartition(
+                                partition_index=each.partition_index,
+                                error_code=codes[topic.name, each.partition_index],
+                            )
+                            for each in topic.partitions
+                        ],
+                    )
+                    for topic in message.topics
+                ],
+            )
+        )
+
+    def refuse(self, call: Call[OffsetDeleteRequest], code: int, text: str | None) -> None:
+        """Answer with `code`."""
+        call.answer(OffsetDeleteResponse(error_code=code))
