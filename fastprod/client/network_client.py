@@ -240,6 +240,8 @@ class NetworkClient:
                 self._connections.on_connected(event)
             case EventKind.ON_DISCONNECTED:
                 self._connections.on_disconnected(event)
+            case EventKind.ON_SWAPPED:
+                self._connections.on_swapped(event)
             case EventKind.ON_CONNECT_WANTED:
                 self._connections.want_slot(event.slot)
             case EventKind.ON_METADATA_WANTED:

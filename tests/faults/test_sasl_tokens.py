@@ -64,7 +64,7 @@ def test_tokens_are_renewed_in_the_background(new_peer: PeerFactory) -> None:
         assert metrics["failed-reauthentication-total"] == 0
         assert metrics["failed-authentication-total"] == 0
         assert metrics["successful-reauthentication-total"] >= 3
-    assert len(peer.connections) == 2
+    assert len(peer.connections) > 2, "sessions are renewed on connections of their own"
     assert 3 <= len(made) <= 6
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import TopicFactory
 from fastprod import KafkaProducer
+from fastprod.client.connections.sasl_connections import SaslConnections
 from fastprod.errors import AuthenticationError
 from support.security import secured_kafka
 from support.security.secured_kafka import PASSWORD, USER, Secured, unsecured_token
@@ -90,25 +91,62 @@ def test_a_listener_of_kafka_without_sasl_says_so(secured: Secured, topic: Topic
         made.send(name, b"x").result(WAIT_S)
 
 
+def send_until_prolonged(made: KafkaProducer, name: str) -> None:
+    """Busy, idle and busy again, three sessions each; each record has the next offset."""
+    sent = 0
+    for until, pause_s in ((3, 0.001), (6, 1.0), (9, 0.001)):
+        deadline_s = time.monotonic() + WAIT_S
+        while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < until:
+            assert made.send(name, b"x").result(WAIT_S).offset == sent
+            sent += 1
+            assert time.monotonic() < deadline_s
+            time.sleep(pause_s)
+    metrics = made.metrics()["producer-metrics"]
+    assert metrics["failed-reauthentication-total"] == 0
+    assert metrics["record-retry-total"] == 0
+
+
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
 def test_sessions_are_prolonged_busy_and_idle(
     mechanism: str, secured: Secured, topic: TopicFactory
 ) -> None:
+    """P-G.10.7, KIP-368: on a second connection, which takes the place of the first one; with no
+    record lost or retried."""
+    with producer(secured, mechanism) as made:
+        send_until_prolonged(made, topic(secured.kafka))
+        metrics = made.metrics()["producer-metrics"]
+        assert metrics["connection-creation-total"] >= 9
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+def test_sessions_are_prolonged_where_there_can_be_no_other_connection(
+    mechanism: str, secured: Secured, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P-G.10.7, KIP-368: the handshake and the first token in one go, as Kafka's brokers take it;
     on the same connections, with no record lost or retried."""
+    monkeypatch.setattr(SaslConnections, "open_spare", lambda self, slot: None)
+    with producer(secured, mechanism) as made:
+        send_until_prolonged(made, topic(secured.kafka))
+        assert made.metrics()["producer-metrics"]["connection-creation-total"] == 2
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+def test_sessions_are_prolonged_at_full_speed(
+    mechanism: str, secured: Secured, topic: TopicFactory
+) -> None:
+    """P-G.10.7, P-F.5: Kafka closes no connection for a session that has ended, however many
+    requests wait for their answers."""
     name = topic(secured.kafka)
     with producer(secured, mechanism) as made:
-        sent = 0
-        for until, pause_s in ((3, 0.001), (6, 1.0), (9, 0.001)):
-            deadline_s = time.monotonic() + WAIT_S
-            while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < until:
-                assert made.send(name, b"x").result(WAIT_S).offset == sent
-                sent += 1
-                assert time.monotonic() < deadline_s
-                time.sleep(pause_s)
+        count = 0
+        deadline_s = time.monotonic() + WAIT_S
+        while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < 6:
+            made.send_many(name, [b"%d" % count] * 1_000)
+            count += 1_000
+            assert time.monotonic() < deadline_s
+        assert made.send(name, b"last").result(WAIT_S).offset == count
         metrics = made.metrics()["producer-metrics"]
         assert metrics["failed-reauthentication-total"] == 0
-        assert metrics["connection-creation-total"] == 2
         assert metrics["record-retry-total"] == 0
 
 

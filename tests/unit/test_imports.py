@@ -50,6 +50,7 @@ _CONNECTIONS = "fastprod.client.connections"
 _ROOMS_FOR_SOME = (
     *("fastprod.security", "fastprod.settings", "fastprod.client.sasl", f"{_CONNECTIONS}.proxy"),
     *(f"{_CONNECTIONS}.tls_contexts", f"{_CONNECTIONS}.tls_reasons"),
+    f"{_CONNECTIONS}.sasl_connections",
     *("fastprod._core.tls", "fastprod._core.io.proxy_transport"),
     *(f"{_CONNECTIONS}.protocol_probe", "base64", "hashlib", "hmac", "urllib", "pathlib", "shlex"),
 )

@@ -9,7 +9,7 @@ from fastprod._core.bytes.wire cimport fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
-    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
     METADATA_REFRESHED, Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.expiry cimport abort_all
@@ -18,7 +18,7 @@ from fastprod._core.engine.in_flight cimport (
     request_reserve_iov,
 )
 from fastprod._core.engine.node_connection cimport (
-    node_connect, node_drop, node_in_slot, node_send, node_set_state, request_take,
+    node_connect, node_drop, node_in_slot, node_send, node_set_state, node_swap, request_take,
 )
 from fastprod._core.engine.ready_list cimport touch, touch_all
 from fastprod._core.engine.sender_state cimport (
@@ -39,7 +39,7 @@ cdef void _send_control(IoThread* io, Event* event) noexcept nogil:
         _lost(io, event)
         return
     if (not in_flight_can_send(&node.flights, io.max_in_flight + 1)
-            or channel_is_sending(node.channel)):
+            or channel_is_sending(node.channel) or node.successor != NULL):
         _postpone(io, event)
         return
     request = request_take(io)
@@ -112,7 +112,7 @@ cdef void _lost(IoThread* io, Event* event) noexcept nogil:
 
 
 cdef void _postpone(IoThread* io, Event* event) noexcept nogil:
-    """The connection is full: try again after its next answer."""
+    """The connection is full, or is about to be another: try again after its next answer."""
     event.next = io.postponed
     io.postponed = event
 
@@ -236,6 +236,8 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
                     node.throttled_until_ns, io.now_ns + event.throttle_ns)
             elif event.kind == DO_HOLD:
                 node.is_held = event.is_held
+            elif event.kind == DO_SWAP:
+                node_swap(io, node, event)
             elif event.kind == DO_CLOSE:
                 node_drop(io, node, CLOSE_LOCAL, 0, 0, event.timed_out)
     event_free(event)

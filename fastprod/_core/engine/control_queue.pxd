@@ -7,7 +7,8 @@ from fastprod._core.io.layer cimport ChannelLayer
 
 cdef enum CommandKind:
     # From the control thread to the I/O thread, and the fields of Event that tell more.
-    # slot, node_id, tls, proxy, address_bytes, data: sockaddr, host:port NUL, the host for TLS NUL
+    # slot, node_id, home (the node's slot: another one if this is a spare connection to it), tls,
+    # proxy, address_bytes, data: sockaddr, host:port NUL, the host for TLS NUL
     DO_CONNECT = 1
     # slot, token, data: a whole frame (the correlation id is filled in), then release_bytes of an
     # answer: one that begins so ends a hold of the node
@@ -24,6 +25,8 @@ cdef enum CommandKind:
     DO_ABORT = 12           # code: everything queued fails; later sends are welcome
     DO_PRODUCER_ID_ERROR = 13   # data: why there is no producer id
     DO_HOLD = 14            # slot, is_held
+    # slot: of the spare, produce_version: it takes its node's place when nothing is in flight
+    DO_SWAP = 15
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
@@ -40,6 +43,7 @@ cpdef enum EventKind:
     ON_FAILED = 109         # topic, partition, code, item_count: records, data: why or NULL
     ON_STOPPED = 110
     ON_PROTOCOL_ERROR = 111     # slot, fault, and what that says
+    ON_SWAPPED = 112        # slot: of the spare, whose connection is its node's now
     ON_WAKE = 200           # look at what is due
     ON_WARM_WANTED = 201    # node_id: connect although there is nothing to send
 
@@ -56,6 +60,7 @@ cdef struct Event:
     int32_t kind                # CommandKind or EventKind
     int32_t slot                # of a node
     int32_t node_id
+    int32_t home                # of a node
     int32_t reason              # CloseReason
     int32_t err                 # errno or 0
     int32_t fault               # ProtocolFault

@@ -158,6 +158,7 @@ class Engine:
         tls: TlsContext | None = None,
         server_name: str = "",
         proxy: ProxyPlan | None = None,
+        home: int = -1,
     ) -> None:
         """Open a connection to `address`, a sockaddr, for the node in `slot`.
 
@@ -172,6 +173,8 @@ class Engine:
                 `tls`; a name is told to the broker (SNI).
             proxy: what to say to a proxy at `address` to reach the broker; None: `address` is the
                 broker's. The connection keeps it.
+            home: the node's slot if this is a spare connection to it, in a slot of its own, which
+                may take the place of the first one (`swap`); -1: it is the node's.
         """
     def send_frame(self, slot: int, token: int, frame: bytes, releases: bytes = b"") -> None:
         """Send a whole request; a RESPONSE event with `token` follows in any case.
@@ -191,6 +194,18 @@ class Engine:
         """Send no Produce request to a node for so long."""
     def hold(self, slot: int, is_held: bool) -> None:
         """Let no Produce request leave to a node, or let them leave again; a new connection may."""
+    def swap(self, spare: int, produce_version: int) -> None:
+        """Let a spare connection take the place of its node's, which is closed; nobody notices.
+
+        Requests to the node wait until nothing is in flight on the old connection: not at all if
+        nothing is, else about a round trip. An ON_SWAPPED event follows; or an ON_DISCONNECTED of
+        the one of the two that is lost before. With acks=0 there is no knowing what is in flight:
+        such a producer must not use this.
+
+        Args:
+            spare: its slot; connected with `home`, and authenticated.
+            produce_version: the Produce version from then on; the broker may be another one.
+        """
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
         """Hand over the producer id that the I/O thread asked for."""
     def set_producer_id_error(self, text: str) -> None:

@@ -27,7 +27,7 @@ from fastprod._core.engine.accumulator cimport (
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
-    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_THROTTLE, DO_TOPIC_ID,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
     METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
@@ -196,7 +196,7 @@ cdef class Engine:
 
     def connect(
         self, int slot, int node_id, bytes address, str name="", Layer tls=None,
-        str server_name="", Layer proxy=None,
+        str server_name="", Layer proxy=None, int home=-1,
     ):
         """Open a connection to `address`, a sockaddr. See engine.pyi."""
         cdef Event* command = self._command(
@@ -210,6 +210,7 @@ cdef class Engine:
             event_free(command)
             raise
         command.node_id = node_id
+        command.home = home if home >= 0 else slot
         command.address_bytes = len(address)
         self._push(command)
 
@@ -242,6 +243,12 @@ cdef class Engine:
         """Let no Produce request leave to a node, or let them leave again. See engine.pyi."""
         cdef Event* command = self._command(DO_HOLD, slot, None)
         command.is_held = is_held
+        self._push(command)
+
+    def swap(self, int spare, int16_t produce_version):
+        """Let a spare connection take the place of its node's. See engine.pyi."""
+        cdef Event* command = self._command(DO_SWAP, spare, None)
+        command.produce_version = produce_version
         self._push(command)
 
     def set_producer_id(self, int64_t producer_id, int16_t epoch):
@@ -551,7 +558,8 @@ cdef class Engine:
             },
             [
                 measure_node(io.nodes[slot], reset)
-                for slot in range(io.node_count) if io.nodes[slot] != NULL
+                for slot in range(io.node_count)
+                if io.nodes[slot] != NULL and io.nodes[slot].home == io.nodes[slot]     # no spares
             ],
             [(<TopicRef>ref).measure(reset) for ref in list(self.topics.values())],
         )

@@ -20,6 +20,10 @@ cdef void node_set_state(Node* node, int32_t state) noexcept nogil
 cdef void node_count_bytes(Node* node) noexcept nogil
 # DO_CONNECT: start connecting, or tell that it failed.
 cdef void node_connect(IoThread* io, Event* event) noexcept nogil
+# DO_SWAP: the spare's connection takes the place of its node's, which is closed, when nothing is
+# in flight on that; until then no request leaves to the node. Tells when it is done. Without effect
+# if one of the two is gone, which was told.
+cdef void node_swap(IoThread* io, Node* spare, Event* event) noexcept nogil
 # Close the connection and end its requests (P-G.2.5); tells.
 cdef void node_drop(IoThread* io, Node* node, int32_t reason, int32_t err, int64_t bad_size,
                     bint timed_out) noexcept nogil

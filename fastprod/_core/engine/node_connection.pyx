@@ -11,17 +11,18 @@ from fastprod._core.bytes.sync cimport fp_now_ns
 from fastprod._core.bytes.wire cimport fp_get_u32
 from fastprod._core.engine.control_queue cimport (
     Event, FAULT_CORRELATION, FAULT_GARBLED, FAULT_UNASKED, ON_CONNECTED, ON_DISCONNECTED,
-    ON_PROTOCOL_ERROR, event_new, event_push,
+    ON_PROTOCOL_ERROR, ON_SWAPPED, event_new, event_push,
 )
 from fastprod._core.engine.histogram cimport raise_maximum
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_add, in_flight_pop, in_flight_pop_newest, request_new,
 )
 from fastprod._core.engine.sender_state cimport (
-    IoThread, MAX_NODES, NODE_CONNECTING, NODE_DOWN, NODE_HANDSHAKE, Node,
+    IoThread, MAX_NODES, NODE_CONNECTING, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node,
 )
 from fastprod._core.io.channel cimport (
-    CLOSE_LOCAL, CLOSE_NOT_CONNECTED, Channel, Transport, channel_send,
+    CLOSE_LOCAL, CLOSE_NOT_CONNECTED, Channel, Transport, channel_inherit_idleness,
+    channel_is_sending, channel_send,
 )
 from fastprod._core.io.layer cimport LayerUse
 from fastprod._core.io.selector cimport Selector, selector_close, selector_connect
@@ -33,15 +34,18 @@ cdef enum:
 
 cdef Node* node_in_slot(IoThread* io, int32_t slot) noexcept nogil:
     """The node in `slot`, made when it is first named; NULL: out of memory."""
+    cdef Node* made
     if slot < 0 or slot >= MAX_NODES:
         return NULL
     if io.nodes[slot] == NULL:
-        io.nodes[slot] = <Node*>calloc(1, sizeof(Node))
-        if io.nodes[slot] == NULL:
+        made = <Node*>calloc(1, sizeof(Node))
+        if made == NULL:
             return NULL
-        io.nodes[slot].slot = slot
-        io.nodes[slot].node_id = -1
-        io.nodes[slot].produce_version = -1
+        made.slot = slot
+        made.node_id = -1
+        made.produce_version = -1
+        made.home = made
+        io.nodes[slot] = made
     if slot >= io.node_count:
         io.node_count = slot + 1
     return io.nodes[slot]
@@ -129,8 +133,24 @@ cdef void _fail_flights(IoThread* io, Node* node, int32_t code) noexcept nogil:
 
 
 cdef void node_count_bytes(Node* node) noexcept nogil:
-    node.counters.sent_bytes = node.counters.past_sent_bytes + node.channel.sent_bytes
-    node.counters.received_bytes = node.counters.past_received_bytes + node.channel.received_bytes
+    cdef int64_t sent = node.counters.past_sent_bytes
+    cdef int64_t received = node.counters.past_received_bytes
+    if node.channel != NULL:
+        sent += node.channel.sent_bytes
+        received += node.channel.received_bytes
+    node.counters.sent_bytes = sent
+    node.counters.received_bytes = received
+
+
+cdef void _close_channel(IoThread* io, Node* node, Channel* channel) noexcept nogil:
+    """Close a channel that is `node`'s no longer; its bytes stay counted."""
+    node.home.counters.past_sent_bytes += channel.sent_bytes
+    node.home.counters.past_received_bytes += channel.received_bytes
+    node_count_bytes(node.home)
+    if channel.fd >= 0:
+        selector_close(&io.selector, channel)
+    channel.owner = NULL
+    io.counters.connections_closed += 1
 
 
 cdef void node_drop(IoThread* io, Node* node, int32_t reason, int32_t err, int64_t bad_size,
@@ -138,14 +158,10 @@ cdef void node_drop(IoThread* io, Node* node, int32_t reason, int32_t err, int64
     """Close `node`'s connection and end its requests."""
     cdef Channel* channel = node.channel
     if channel != NULL:
-        node_count_bytes(node)
-        node.counters.past_sent_bytes = node.counters.sent_bytes
-        node.counters.past_received_bytes = node.counters.received_bytes
-        if node.channel.fd >= 0:
-            selector_close(&io.selector, node.channel)
-        node.channel.owner = NULL
         node.channel = NULL
-        io.counters.connections_closed += 1
+        _close_channel(io, node, channel)
+    if node.home == node or node.home.successor == node:
+        node.home.successor = NULL      # one of the two is gone
     node_set_state(node, NODE_DOWN)
     _fail_flights(io, node, REQUEST_TIMED_OUT if timed_out else NETWORK_EXCEPTION)
     _tell_disconnected(io, node, channel, reason, err, bad_size, timed_out)
@@ -161,7 +177,7 @@ cdef Channel* _open_channel(IoThread* io, Node* node, Event* event, int* err) no
     cdef Channel* channel = NULL
     err[0] = ENOMEM
     use.host = name + strlen(name) + 1
-    use.ticket = &node.ticket
+    use.ticket = &node.home.ticket
     use.over = NULL
     use.over_session = NULL
     if event.tls != NULL:
@@ -189,10 +205,13 @@ cdef Channel* _open_channel(IoThread* io, Node* node, Event* event, int* err) no
 
 cdef void node_connect(IoThread* io, Event* event) noexcept nogil:
     cdef Node* node = node_in_slot(io, event.slot)
+    cdef Node* home = node_in_slot(io, event.home)
     cdef int err = 0
-    if node == NULL or node.channel != NULL:
+    if node == NULL or home == NULL or node.channel != NULL:
         return
-    node.node_id = event.node_id
+    node.home = home
+    if node == home:        # a spare is nobody's leader
+        node.node_id = event.node_id
     free(node.name)
     node.name = strdup(<char*>event.data + event.address_bytes)
     node.next_correlation = 0
@@ -214,9 +233,9 @@ cdef void node_send(IoThread* io, Node* node, Request* request) noexcept nogil:
     request.is_written = False
     io.counters.requests_sent += 1
     io.counters.request_bytes += request.wire_bytes
-    node.counters.requests += 1
-    node.counters.request_bytes += request.wire_bytes
-    raise_maximum(&node.counters.largest_request, request.wire_bytes)
+    node.home.counters.requests += 1
+    node.home.counters.request_bytes += request.wire_bytes
+    raise_maximum(&node.home.counters.largest_request, request.wire_bytes)
     in_flight_add(&node.flights, request)
     # The turn has looked at time-outs already, and may sleep for long after this.
     io.wake_ns = min(io.wake_ns, io.now_ns + io.request_timeout_ns)
@@ -282,7 +301,7 @@ cdef void _receive(IoThread* io, Node* node, const uint8_t* data, uint32_t size)
         event_push(&io.events, event)
         node_drop(io, node, CLOSE_LOCAL, 0, 0, False)
         return
-    node.counters.responses += 1
+    node.home.counters.responses += 1
     if io.handlers[request.kind].answered(io, node, request, data, size) != FP_OK:
         _refuse_answer(io, node, FAULT_GARBLED, size)
         return
@@ -295,6 +314,51 @@ cdef void _lose(IoThread* io, Channel* channel) noexcept nogil:
     if node == NULL or node.channel != channel:
         return
     node_drop(io, node, channel.close_reason, channel.err, channel.bad_size, False)
+
+
+cdef bint _is_quiet(Node* node) noexcept nogil:
+    """Nothing is under way on its connection."""
+    return node.flights.count == 0 and not channel_is_sending(node.channel)
+
+
+cdef bint _swap_if_quiet(IoThread* io, Node* node) noexcept nogil:
+    """Put the successor's channel into the place of `node`'s, which is closed; False: not yet."""
+    cdef Node* spare = node.successor
+    cdef Channel* old = node.channel
+    if not _is_quiet(node) or not _is_quiet(spare):
+        return False
+    node.successor = NULL
+    channel_inherit_idleness(spare.channel, old)
+    node.channel = spare.channel
+    node.channel.owner = node
+    node.next_correlation = spare.next_correlation
+    node.produce_version = spare.produce_version
+    node.is_held = False
+    spare.channel = NULL
+    node_set_state(spare, NODE_DOWN)
+    _close_channel(io, node, old)
+    tell(io, ON_SWAPPED, spare.slot)
+    return True
+
+
+cdef void node_swap(IoThread* io, Node* spare, Event* event) noexcept nogil:
+    cdef Node* node = spare.home
+    if node == spare or node.state != NODE_READY or spare.state != NODE_HANDSHAKE:
+        return
+    spare.produce_version = event.produce_version
+    node.successor = spare
+    if not _swap_if_quiet(io, node):
+        io.has_successors = True
+
+
+cdef void _swap_those_that_can(IoThread* io) noexcept nogil:
+    """After what the poll brought: nothing that it lists belongs to a channel that goes."""
+    cdef int32_t slot
+    io.has_successors = False
+    for slot in range(io.node_count):
+        if io.nodes[slot] != NULL and io.nodes[slot].successor != NULL:
+            if not _swap_if_quiet(io, io.nodes[slot]):
+                io.has_successors = True
 
 
 cdef void nodes_after_poll(IoThread* io) noexcept nogil:
@@ -317,3 +381,5 @@ cdef void nodes_after_poll(IoThread* io) noexcept nogil:
             io.counters.connections_made += 1
             node_set_state(node, NODE_HANDSHAKE)
             tell(io, ON_CONNECTED, node.slot)
+    if io.has_successors:
+        _swap_those_that_can(io)

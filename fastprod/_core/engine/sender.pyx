@@ -219,7 +219,7 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
         wake_by(io, node.throttled_until_ns)
         _stamp_ready(io, node)
         return
-    if node.is_held:
+    if node.is_held or node.successor != NULL:
         _stamp_ready(io, node)
         return
     for _i in range(MOST_REQUESTS):

@@ -47,10 +47,16 @@ cdef struct NodeCounters:
 cdef struct Node:
     # One broker address, by slot. The control thread maps node ids to slots.
     #
+    # Or a spare connection to a node, its home: it authenticates and then takes the place of the
+    # node's, whose session ends (KIP-368). No partition is led by a spare, and no records go to it;
+    # its requests and bytes count as its node's.
+    #
     # OWNER    IoThread.nodes.   THREADS the I/O thread (counters: relaxed atomics).
     int32_t slot
     int32_t node_id
     int32_t state               # NodeState
+    Node* home                  # borrowed; the node itself, or the one that it is a spare of
+    Node* successor             # borrowed; its spare that takes its place when that can be, or NULL
     Channel* channel            # borrowed from the selector; NULL while down
     int16_t produce_version     # -1: none in common
     char* name                  # owned; host:port, or NULL before the first connect
@@ -167,6 +173,7 @@ cdef struct IoThread:
     Node limbo                  # partitions without a known leader
     Request* spare_requests     # owned
     Event* postponed            # owned; control frames for connections that are full
+    bint has_successors         # some node may have one
     int64_t now_ns              # time of this turn of the loop
     int64_t wake_ns             # when the next turn is due
     uint64_t random_state

@@ -139,6 +139,9 @@ cdef bint channel_is_sending(Channel* ch) noexcept nogil
 # must not be read any more.
 cdef uint8_t* channel_take_delivered(Channel* ch, uint8_t** memory) noexcept nogil
 
+# `ch` counts as idle for as long as `old`, which it takes the place of and which is to be closed.
+cdef void channel_inherit_idleness(Channel* ch, Channel* old) noexcept nogil
+
 # For selector.pyx alone:
 
 # Send what is left of `iov`, and of what the transport keeps. FP_OK: nothing is left. FP_BLOCKED.

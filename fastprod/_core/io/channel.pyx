@@ -357,3 +357,16 @@ cdef void channel_touch(Channel* ch, int64_t now_ns) noexcept nogil:
         return
     channel_unlist(ch)
     channel_enlist(ch, now_ns)
+
+
+cdef void channel_inherit_idleness(Channel* ch, Channel* old) noexcept nogil:
+    """Put `ch` right before `old` in the least-recently-used list."""
+    channel_unlist(ch)
+    ch.last_active_ns = old.last_active_ns
+    ch.lru_prev = old.lru_prev
+    ch.lru_next = old
+    if old.lru_prev == NULL:
+        old.loop.oldest = ch
+    else:
+        old.lru_prev.lru_next = ch
+    old.lru_prev = ch

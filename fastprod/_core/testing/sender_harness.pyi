@@ -63,6 +63,13 @@ class SenderDoor:
         """Pretend that the node in `slot` is connected and ready."""
     def connect_socket(self, slot: int, fd: int) -> None:
         """The node in `slot` is at the other end of a socket, which is the engine's from now on."""
+    def connect_spare(self, slot: int, home: int, fd: int) -> None:
+        """As `connect_socket`, for a spare connection to the node in `home` that may be swapped."""
+    def poll(self, max_idle_ns: int = -1) -> None:
+        """Take in what the sockets brought, without a wait; close the connection that is idle for
+        the longest time if that is longer than `max_idle_ns` >= 0."""
+    def disconnect(self, slot: int) -> None:
+        """End the connection to the node in `slot`."""
     def serve(self, slot: int) -> int:
         """A node's part of one turn; returns how many requests it got."""
     def ready(self, slot: int) -> tuple[bool, float | None]:

@@ -28,16 +28,17 @@ from fastprod._core.engine.engine cimport Engine, TopicRef
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.engine.in_flight cimport Request, request_free, request_new
 from fastprod._core.engine.load_table cimport mark_busy, update_load
-from fastprod._core.engine.node_connection cimport node_in_slot
+from fastprod._core.engine.node_connection cimport node_drop, node_in_slot, nodes_after_poll
 from fastprod._core.engine.produce_codec cimport produce_encode
 from fastprod._core.engine.ready_list cimport (
     look_at_touched, node_is_ready, take_announced, touch, touch_overdue,
 )
 from fastprod._core.engine.sender cimport sender_park, serve_node
-from fastprod._core.engine.sender_state cimport IoThread, Node
+from fastprod._core.engine.sender_state cimport IoThread, NODE_HANDSHAKE, Node
 from fastprod._core.engine.sticky_partitioner cimport sticky_current, sticky_produced
 from fastprod._core.engine.timer_heap cimport timer_next_ns
-from fastprod._core.io.selector cimport selector_register
+from fastprod._core.io.channel cimport CLOSE_LOCAL
+from fastprod._core.io.selector cimport selector_poll, selector_register
 from fastprod._core.io.tcp_transport cimport tcp_transport
 from fastprod._core.records.record_batch cimport ProducerBatch, Record
 
@@ -152,6 +153,23 @@ cdef class SenderDoor:
         if node.channel == NULL:
             raise OSError(err, "the socket was not taken")
         self.connect(slot)
+
+    def connect_spare(self, int slot, int home, int fd):
+        """As `connect_socket`, for a spare connection to the node in `home` that may be swapped."""
+        cdef Node* node
+        self.connect_socket(slot, fd)
+        node = node_in_slot(&self.engine.io, slot)
+        node.home = node_in_slot(&self.engine.io, home)
+        node.state = NODE_HANDSHAKE
+
+    def poll(self, int64_t max_idle_ns=-1):
+        """What the sockets brought, without a wait."""
+        check(selector_poll(&self.engine.io.selector, 0, max_idle_ns))
+        nodes_after_poll(&self.engine.io)
+
+    def disconnect(self, int slot):
+        """The connection to the node in `slot` ends."""
+        node_drop(&self.engine.io, node_in_slot(&self.engine.io, slot), CLOSE_LOCAL, 0, 0, False)
 
     def serve(self, int slot):
         """A node's part of one turn; returns how many requests it got."""

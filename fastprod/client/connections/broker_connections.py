@@ -43,8 +43,7 @@ from fastprod.version import VERSION
 
 if TYPE_CHECKING:
     from fastprod.client.connections.protocol_probe import ProtocolProbes
-    from fastprod.client.sasl.authentications import Authentications
-    from fastprod.client.sasl.authenticator import Frame
+    from fastprod.client.connections.sasl_connections import SaslConnections
     from fastprod.client.sasl.credentials import Credentials
 
 _LOG = Log(__name__)
@@ -114,11 +113,22 @@ class BrokerConnections:
         self._counters = counters or AuthenticationCounters()
         self._credentials = credentials
         self._generation = 0
-        self._sasl: Authentications | None = None
+        self._sasl: SaslConnections | None = None
         if credentials is not None:
-            from fastprod.client.sasl.authentications import Authentications  # noqa: PLC0415
+            from fastprod.client.connections.sasl_connections import (  # noqa: PLC0415
+                SaslConnections,
+            )
 
-            self._sasl = Authentications(credentials, config.client_id, self, clock_ms, engine)
+            self._sasl = SaslConnections(
+                self,
+                engine,
+                self._routes,
+                credentials,
+                config,
+                self._limits,
+                self._counters,
+                clock_ms,
+            )
         self._wanted: set[int] = set()
         self._addresses: dict[int, Address] = {}
         self._proven: set[int] = set()
@@ -129,9 +139,22 @@ class BrokerConnections:
         """The engine's number for a node, made at its first mention."""
         slot = self._slot_of.get(node_id)
         if slot is None:
-            slot = self._slot_of[node_id] = len(self._slot_of)
-            self._node_of[slot] = node_id
+            slot = self._slot_of[node_id] = self.new_slot(node_id)
         return slot
+
+    def new_slot(self, node_id: int) -> int:
+        """One more number for a node: for a spare connection."""
+        slot = len(self._node_of)
+        self._node_of[slot] = node_id
+        return slot
+
+    def node_id(self, slot: int) -> int:
+        """The node that a number is for, be it of a spare connection."""
+        return self._node_of[slot]
+
+    def connected_node(self, node_id: int) -> Node:
+        """A node as it was last connected to."""
+        return self._connected[node_id]
 
     def where(self, node_id: int) -> str:
         """Where a node was last connected at, and its id, for messages."""
@@ -157,7 +180,7 @@ class BrokerConnections:
     def can_send_more(self, node_id: int) -> bool:
         """Whether a node takes requests now."""
         # The I/O thread alone knows what Produce answers say about it.
-        if self._sasl is not None and self._sasl.is_busy(node_id):
+        if self._sasl is not None and self._sasl.is_busy(self.slot(node_id)):
             return False
         return not self._engine.is_throttled(self.slot(node_id))
 
@@ -218,7 +241,7 @@ class BrokerConnections:
         It is over with the transport's handshake.
         """
         for node_id in self._states.nodes_with_setup_timeout(now_ms):
-            step = "" if self._sasl is None else self._sasl.step(node_id)
+            step = "" if self._sasl is None else self._sasl.step(self.slot(node_id))
             after_ms = self._states.connection_delay_ms(node_id, now_ms)
             error = NetworkError(reasons.setup_timeout_reason(self.where(node_id), after_ms, step))
             _LOG.warning("%s", error)
@@ -234,14 +257,16 @@ class BrokerConnections:
 
     def on_connected(self, event: ControlEvent) -> None:
         """Authenticate if that is asked for; then ask the broker what it speaks."""
-        node_id = self._node_of[event.slot]
         if self._sasl is not None:
-            self._sasl.begin(node_id)
+            self._sasl.begin(event.slot)
         else:
-            self.authenticated(node_id, None)
+            self.authenticated(self._node_of[event.slot])
 
     def on_disconnected(self, event: ControlEvent) -> None:
         """Keep why the connection ended, and tell that it did."""
+        if self._sasl is not None and self._sasl.is_spare(event.slot):
+            self._sasl.on_spare_disconnected(event)
+            return
         node_id = self._node_of[event.slot]
         if self._probes is not None and self._probes.is_running(node_id):
             return  # its end is known, and told when the probe has answered
@@ -289,7 +314,7 @@ class BrokerConnections:
 
     def _refuse(self, node_id: int, text: str) -> None:
         if self._sasl is not None:
-            self._sasl.forget(node_id)
+            self._sasl.forget(self.slot(node_id))
         self.authentication_failed(node_id, AuthenticationError(text))
 
     def _end(self, node_id: int, event: ControlEvent, text: str | None = None) -> None:
@@ -297,7 +322,7 @@ class BrokerConnections:
         now_ms = self._clock_ms()
         was_preparing = self._states.is_preparing_connection(node_id)
         is_told = event.timed_out and self._states.is_connecting(node_id)  # by `close_overdue`
-        sasl_step = "" if self._sasl is None else self._sasl.forget(node_id)
+        sasl_step = "" if self._sasl is None else self._sasl.forget(self.slot(node_id))
         closing = self._closing.pop(node_id, None)
         if closing is not None:
             self._on_refused(node_id, *closing)
@@ -356,7 +381,7 @@ class BrokerConnections:
         self._refusals.clear()
         self._metadata.forget_fatal_error()
 
-    # SASL (P-G.10); see `sasl.authentications.Connections`.
+    # SASL (P-G.10); see `SaslConnections`.
 
     def do_sasl(self, now_ms: int) -> int:
         """Go on with what is due of it; returns ms to the next look."""
@@ -367,36 +392,29 @@ class BrokerConnections:
             self._states.retry_refused()
         return self._sasl.do_due(now_ms)
 
-    def host(self, node_id: int) -> str:
-        """The host of a node that we connect to, as its address has it."""
-        return self._connected[node_id].host
-
-    def send_sasl(self, node_id: int, frame: Frame, exchange: object) -> None:
-        """Send a frame of an exchange."""
-        pending = PendingRequest(frame.api_key, frame.version, node_id, exchange)
-        self.send(frame.data, pending, frame.releases)
-
     def on_sasl_answer(self, data: bytes, pending: PendingRequest) -> None:
-        """An answer to such a frame.
+        """An answer to a frame of an exchange.
 
         Raises:
             SchemaError: it does not parse.
         """
         if self._sasl is not None:
-            self._sasl.on_answer(pending.exchange, pending.api_key, data)
+            self._sasl.on_answer(data, pending)
 
-    def hold(self, node_id: int, is_held: bool) -> None:
-        """Let no Produce request leave to a node, or let them leave again."""
-        self._engine.hold(self.slot(node_id), is_held)
+    def on_swapped(self, event: ControlEvent) -> None:
+        """A spare connection has taken a node's place."""
+        if self._sasl is not None:
+            self._sasl.on_swapped(event)
 
-    def authenticated(self, node_id: int, again_after_ms: int | None) -> None:
-        """A connection may be used; for the first time (None), or again after so many ms."""
-        if again_after_ms is not None:
-            self._counters.repeated(again_after_ms)
-            return
+    def swapped(self, node_id: int, versions: ApiVersions) -> None:
+        """A node has another connection, to a broker that speaks these versions."""
+        self._states.ready(node_id, versions)
+
+    def authenticated(self, node_id: int) -> None:
+        """A connection may be used for the first time: ask the broker what it speaks."""
         self._counters.succeeded()
         self._states.checking_api_versions(node_id)
-        self._ask_api_versions(self.slot(node_id), HIGHEST_VERSION)
+        self.ask_api_versions(node_id, HIGHEST_VERSION)
 
     def refuse(self, node_id: int, error: KafkaError, *, was_ready: bool) -> None:
         """Close a connection whose authentication failed; the rest follows when it is closed."""
@@ -420,7 +438,8 @@ class BrokerConnections:
         node_id = self._node_of[event.slot]
         text = reasons.protocol_reason(self.where(node_id), event)
         _LOG.error("%s", text)
-        self._note_reason(NetworkError(text), node_id)
+        if self._slot_of.get(node_id) == event.slot:  # else it is a spare one's
+            self._note_reason(NetworkError(text), node_id)
 
     def _note_reason(self, error: KafkaError, node_id: int) -> None:
         """Keep the reason for the errors of whoever waits, and for records that expire."""
@@ -458,6 +477,13 @@ class BrokerConnections:
         """An answer does not parse: its connection goes."""
         text = reasons.answer_reason(self.where(pending.node_id), pending.api_key, error)
         _LOG.error("%s", text)
+        self._close_for(text, pending)
+
+    def _close_for(self, text: str, pending: PendingRequest) -> None:
+        """Close the connection of a request, because of its answer."""
+        if pending.spare is not None and self._sasl is not None:
+            self._sasl.lose_spare(pending.spare, text)
+            return
         self._note_reason(NetworkError(text), pending.node_id)
         self._engine.close_connection(self.slot(pending.node_id))
 
@@ -487,9 +513,16 @@ class BrokerConnections:
 
     # ApiVersions (P-G.5).
 
-    def _ask_api_versions(self, slot: int, version: int) -> None:
+    def ask_api_versions(self, node_id: int, version: int, spare: int | None = None) -> None:
+        """Ask what the broker speaks.
+
+        Args:
+            node_id: the node to ask.
+            version: of the request.
+            spare: the number of the spare connection to ask on; None: on the node's own.
+        """
         frame = api_versions_request(version, 0, self._client_id, SOFTWARE_NAME, VERSION)
-        self.send(frame, PendingRequest(API_VERSIONS, version, self._node_of[slot]))
+        self.send(frame, PendingRequest(API_VERSIONS, version, node_id, None, spare))
 
     def on_api_versions(self, data: bytes, pending: PendingRequest) -> None:
         """The broker said what it speaks: it is ready, or is asked again, or not usable.
@@ -501,18 +534,19 @@ class BrokerConnections:
         self._prove(pending.node_id)
         if found.error_code == 0:
             self.throttle(pending, found.throttle_ms)
-            self._become_ready(pending.node_id, found)
+            if pending.spare is None:
+                self._become_ready(pending.node_id, found)
+            elif self._sasl is not None:
+                self._sasl.spare_ready(pending.spare, found)
             return
-        slot = self.slot(pending.node_id)
         version = retry_version(pending.version, found)
         if version is not None:
-            self._ask_api_versions(slot, version)
+            self.ask_api_versions(pending.node_id, version, pending.spare)
             return
         error = error_for_code(found.error_code)
         text = f"broker {self.where(pending.node_id)} refused ApiVersions: {error}"
         _LOG.warning("%s", text)
-        self._note_reason(NetworkError(text), pending.node_id)
-        self._engine.close_connection(slot)
+        self._close_for(text, pending)
 
     def _prove(self, node_id: int) -> None:
         """It has answered: it speaks what we speak."""

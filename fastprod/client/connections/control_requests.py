@@ -18,6 +18,8 @@ class PendingRequest(NamedTuple):
     node_id: int
     exchange: object = None
     """The SASL exchange that it belongs to; None: it is no part of one."""
+    spare: int | None = None
+    """The engine's number for the spare connection that it goes over; None: it is the node's."""
 
 
 class ControlRequests:
@@ -41,7 +43,7 @@ class ControlRequests:
         """
         token = next(self._tokens)
         self._pending[token] = pending
-        slot = self._slot(pending.node_id)
+        slot = self._slot(pending.node_id) if pending.spare is None else pending.spare
         if releases:
             self._engine.send_frame(slot, token, frame, releases)
         else:

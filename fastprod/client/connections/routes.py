@@ -60,7 +60,7 @@ class Routes:
         """Whether connections go through a proxy."""
         return self._proxy is not None
 
-    def open(self, slot: int, node: Node, where: str) -> Address:
+    def open(self, slot: int, node: Node, where: str, *, home: int | None = None) -> Address:
         """Begin to connect; an ON_CONNECTED or ON_DISCONNECTED event follows.
 
         Blocks for DNS when its name has to be resolved, and for the disk when a certificate's file
@@ -70,6 +70,7 @@ class Routes:
             slot: the engine's number for the connection.
             node: whom to connect to.
             where: its address and id, for errors.
+            home: the number of the first connection, if this is a spare one; None: it is the first.
 
         Returns:
             Where the connection goes to: the broker, or the proxy.
@@ -79,7 +80,11 @@ class Routes:
         """
         address, plan = self._route(node)
         tls, name = self._tls_to(node)
-        self._engine.connect(slot, node.id, address.packed(), where, tls, name, plan)
+        packed = address.packed()
+        if home is None:
+            self._engine.connect(slot, node.id, packed, where, tls, name, plan)
+        else:
+            self._engine.connect(slot, node.id, packed, where, tls, name, plan, home)
         return address
 
     def _tls_to(self, node: Node) -> tuple[TlsContext | None, str]:

@@ -28,7 +28,7 @@ class AuthenticationCounters:
         self._totals["failed_authentications"] += 1
 
     def repeated(self, took_ms: int) -> None:
-        """A connection authenticated again (KIP-368)."""
+        """A session was renewed (KIP-368); records waited for so long at most."""
         self._totals["reauthentications"] += 1
         self._totals["reauthentication_ms"] += took_ms
         self._longest_ms = max(self._longest_ms, took_ms)
@@ -38,11 +38,11 @@ class AuthenticationCounters:
         self._totals["failed_reauthentications"] += 1
 
     def totals(self) -> dict[str, int]:
-        """Each count, and the ms that successful repetitions took together."""
+        """Each count, and the ms that records waited for renewals together."""
         return dict(self._totals)
 
     def longest_ms(self, reset: bool) -> int:
-        """The longest repetition since it last started anew."""
+        """The longest such wait since it last started anew."""
         found = self._longest_ms
         if reset:
             self._longest_ms = 0

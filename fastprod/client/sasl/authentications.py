@@ -1,8 +1,10 @@
-"""Authentications: which connections of a producer authenticate now, and which have to again.
+"""Authentications: which connections of a producer authenticate now, and whose sessions end.
 
-A connection authenticates before anything else is sent on it, and again before its session ends
-(KIP-368). Between the first frame of such a repetition and its last answer no other request leaves
-to that broker; what is under way is answered meanwhile, and other brokers are not concerned.
+A connection authenticates before anything else is sent on it. Before its session ends (KIP-368) a
+spare connection to the same broker does, and takes its place: no request waits for that. Where
+there can be no spare, the connection itself authenticates again: between the first frame and the
+last answer no other request leaves to that broker; what is under way is answered meanwhile, and
+other brokers are not concerned.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from fastprod.client.connections.connection_states import NO_LIMIT_MS
 from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.credentials import Credentials
 from fastprod.client.sasl.login import LoginPendingError
-from fastprod.client.sasl.mechanism import MechanismError
+from fastprod.client.sasl.mechanism import Mechanism, MechanismError
 from fastprod.errors import AuthenticationError, KafkaError, NetworkError
 from fastprod.log import Log
 from fastprod.protocol.api_keys import API_VERSIONS, SASL_HANDSHAKE
@@ -27,33 +29,47 @@ from fastprod.protocol.field_types import SchemaError
 
 _LOG = Log(__name__)
 
-_EARLIEST: Final = 0.85
-_LATEST: Final = 0.95
-"""Part of a session after which the next authentication begins, at random (P-G.10.7)."""
+_EARLIEST: Final = 0.7
+_LATEST: Final = 0.8
+"""Part of a session after which the next one is prepared, at random (P-G.10.7)."""
+_SPARE_UNTIL: Final = 0.9
+"""Part of a session after which it is too late for a spare connection."""
+_LEAST_MS: Final = 200
+"""However short sessions are, connections do not come faster."""
 _BETWEEN_MS: Final = 1_050
-"""Brokers refuse a repetition within a second of the one before."""
+"""Brokers refuse a repetition on the same connection within a second of the one before."""
 
 
 class Connections(Protocol):
-    """What is asked of the connections; see BrokerConnections."""
+    """What is asked of the connections, by their slots; see SaslConnections."""
 
-    def where(self, node_id: int) -> str:
+    def where(self, slot: int) -> str:
         """The broker's address and id, for errors."""
 
-    def host(self, node_id: int) -> str:
+    def host(self, slot: int) -> str:
         """The broker's host, as its address has it."""
 
-    def send_sasl(self, node_id: int, frame: Frame, exchange: object) -> None:
+    def send(self, slot: int, frame: Frame, exchange: object) -> None:
         """Send a frame; its answer comes to `on_answer`."""
 
-    def hold(self, node_id: int, is_held: bool) -> None:
+    def hold(self, slot: int, is_held: bool) -> None:
         """Whether Produce requests stay here."""
 
-    def authenticated(self, node_id: int, again_after_ms: int | None) -> None:
+    def authenticated(self, slot: int, again_after_ms: int | None) -> None:
         """It succeeded; None: for the first time, else again, and how long that took."""
 
-    def refuse(self, node_id: int, error: KafkaError, *, was_ready: bool) -> None:
+    def refuse(self, slot: int, error: KafkaError, *, was_ready: bool) -> None:
         """It failed: close the connection."""
+
+    def open_spare(self, slot: int) -> int | None:
+        """Connect once more to the same broker: `begin` or `lose_spare` follows.
+
+        Returns:
+            The spare connection's slot; None: there can be none.
+        """
+
+    def close_spare(self, slot: int) -> None:
+        """Close a spare connection, by its slot; nothing more comes of it."""
 
 
 class Waker(Protocol):
@@ -72,17 +88,25 @@ class _Session:
         "began_ms",
         "due_ms",
         "end_ms",
+        "first",
         "generation",
         "is_held",
         "is_ready",
         "is_waiting",
-        "node_id",
+        "mechanism",
+        "slot",
+        "spare",
+        "spare_until_ms",
         "token_number",
         "versions",
     )
 
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.first: _Session | None = None  # if this is a spare connection's: whose place it takes
+        self.spare: _Session | None = None
+        self.spare_until_ms = 0
+        self.mechanism: Mechanism | None = None  # of a spare one that has not begun
         self.authenticator: Authenticator | None = None
         self.versions: ApiVersions | None = None
         self.acceptance = b""
@@ -114,6 +138,7 @@ class Authentications:
         connections: send, hold back and close.
         clock_ms: monotonic ms.
         waker: makes the control thread call `do_due`.
+        patience_ms: the longest that a spare connection may take until it is authenticated.
         uniform: a random float between two others.
 
     Threads: the control thread's.
@@ -126,6 +151,7 @@ class Authentications:
         connections: Connections,
         clock_ms: Callable[[], int],
         waker: Waker,
+        patience_ms: int = 10_000,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._credentials = credentials
@@ -133,33 +159,100 @@ class Authentications:
         self._connections = connections
         self._clock_ms = clock_ms
         self._waker = waker
+        self._patience_ms = patience_ms
         self._uniform = uniform
         self._sessions: dict[int, _Session] = {}
         self._outcomes: deque[_Outcome] = deque()
 
-    def begin(self, node_id: int) -> None:
+    def begin(self, slot: int) -> None:
         """A connection was made: authenticate."""
-        session = self._sessions[node_id] = _Session(node_id)
+        session = self._sessions.get(slot)
+        if session is not None and session.mechanism is not None:
+            mechanism, session.mechanism = session.mechanism, None
+            self._begin_exchange(session, mechanism)
+            return
+        session = self._sessions[slot] = _Session(slot)
         self._start(session)
 
-    def forget(self, node_id: int) -> str:
-        """The connection ended; returns in words what was waited for, "" if nothing was."""
-        found = self.step(node_id)
-        self._sessions.pop(node_id, None)
+    def forget(self, slot: int) -> str:
+        """The connection, no spare one, ended, and a spare of it is closed; returns in words what
+        was waited for, "" if nothing was."""
+        found = self.step(slot)
+        session = self._sessions.pop(slot, None)
+        if session is not None:
+            self._drop_spare(session)
         return found
 
-    def step(self, node_id: int) -> str:
+    # Spare connections.
+
+    def lose_spare(self, slot: int, why: str) -> None:
+        """A spare connection cannot be had, or is of no use: the first one authenticates again."""
+        session = self._sessions.get(slot)
+        if session is not None and session.first is not None:
+            self._do_without(session.first, why)
+
+    def wait_for_spare(self, slot: int) -> None:
+        """A spare connection is about to take the place of the first one: `swapped` follows, or
+        the end of one of the two."""
+        first = self._sessions[slot].first
+        assert first is not None
+        first.due_ms = NO_LIMIT_MS
+        first.is_held = True
+
+    def swapped(self, slot: int) -> None:
+        """A spare connection has taken the place of the first one, which is closed."""
+        session = self._sessions.pop(slot)
+        assert session.first is not None
+        session.slot = session.first.slot
+        session.first = None
+        self._sessions[session.slot] = session
+
+    def _open_spare(self, first: _Session, mechanism: Mechanism, now_ms: int) -> bool:
+        """Prepare the next session on a spare connection; False: there can be none."""
+        slot = self._connections.open_spare(first.slot)
+        if slot is None:
+            return False
+        spare = first.spare = self._sessions[slot] = _Session(slot)
+        spare.first = first
+        spare.mechanism = mechanism
+        spare.token_number = first.token_number
+        spare.generation = first.generation
+        first.due_ms = min(first.spare_until_ms, now_ms + self._patience_ms)
+        return True
+
+    def _drop_spare(self, first: _Session) -> None:
+        spare, first.spare = first.spare, None
+        if spare is not None:
+            first.is_held = False
+            self._sessions.pop(spare.slot)
+            self._connections.close_spare(spare.slot)
+
+    def _do_without(self, first: _Session, why: str) -> None:
+        """Authenticate on the first connection, as there is no spare one."""
+        _LOG.info(
+            "the session with broker %s is renewed on its connection, as a second one could not "
+            "be used: %s",
+            self._connections.where(first.slot),
+            why,
+        )
+        self._drop_spare(first)
+        first.spare_until_ms = 0
+        self._start(first)
+
+    # Exchanges.
+
+    def step(self, slot: int) -> str:
         """What an exchange under way waits for, in words; "": there is none."""
-        session = self._sessions.get(node_id)
+        session = self._sessions.get(slot)
         if session is None or (session.authenticator is None and not session.is_waiting):
             return ""
         if session.authenticator is None:
             return "the access token"
         return session.authenticator.step.value or "the mechanism's next message"
 
-    def is_busy(self, node_id: int) -> bool:
-        """Whether an exchange is under way: no other request may be sent."""
-        session = self._sessions.get(node_id)
+    def is_busy(self, slot: int) -> bool:
+        """Whether an exchange or a swap is under way: no other request may be sent."""
+        session = self._sessions.get(slot)
         return session is not None and (session.is_held or not session.is_ready)
 
     def do_due(self, now_ms: int) -> int:
@@ -167,7 +260,11 @@ class Authentications:
         while self._outcomes:
             self._take(self._outcomes.popleft())
         for session in tuple(self._sessions.values()):
-            if session.is_waiting or session.due_ms <= now_ms:
+            if session.first is not None:
+                continue  # what is due of it is due of the first one
+            if session.spare is not None and session.due_ms <= now_ms:
+                self._do_without(session, "it was not ready in time")
+            elif session.is_waiting or session.due_ms <= now_ms:
                 self._start(session)
         dues = [self._next_ms(session) for session in self._sessions.values()]
         return max(min(dues, default=NO_LIMIT_MS) - now_ms, 0)
@@ -203,13 +300,13 @@ class Authentications:
 
     def _start(self, session: _Session) -> None:
         """Begin an exchange, if there is something to begin it with."""
-        node_id, now_ms = session.node_id, self._clock_ms()
+        slot, now_ms = session.slot, self._clock_ms()
         left_s = max(session.end_ms - now_ms, 0) / 1000 if session.is_ready else 0.0
         session.due_ms = NO_LIMIT_MS
         session.generation = self._credentials.generation
         try:
             mechanism, session.token_number = self._credentials.new_mechanism(
-                self._connections.host(node_id),
+                self._connections.host(slot),
                 after=session.token_number,
                 least_life_s=2 * left_s,
             )
@@ -217,22 +314,27 @@ class Authentications:
             self._wait(session, now_ms, None)
             return
         except (AuthenticationError, MechanismError) as error:
-            failure = AuthenticationError(f"broker {self._connections.where(node_id)}: {error}")
+            failure = AuthenticationError(f"broker {self._connections.where(slot)}: {error}")
             failure.__cause__ = error.__cause__
             self._wait(session, now_ms, failure)
             return
         except Exception as error:  # its text may have a part of a secret
-            where = self._connections.where(node_id)
+            where = self._connections.where(slot)
             text = f"authentication with broker {where} cannot begin: {type(error).__name__}"
             _LOG.error("%s", text)
             self._fail(session, AuthenticationError(text))
             return
         session.is_waiting = False
-        session.began_ms = now_ms
+        may_have_spare = session.is_ready and now_ms < session.spare_until_ms
+        if not (may_have_spare and self._open_spare(session, mechanism, now_ms)):
+            self._begin_exchange(session, mechanism)
+
+    def _begin_exchange(self, session: _Session, mechanism: Mechanism) -> None:
+        session.began_ms = self._clock_ms()
         authenticator = session.authenticator = Authenticator(
             mechanism,
             self._credentials.mechanism,
-            self._connections.where(node_id),
+            self._connections.where(session.slot),
             self._client_id,
             session.versions,
         )
@@ -249,7 +351,7 @@ class Authentications:
         if failure is not None:
             self._fail(session, failure)
         elif session.is_ready:
-            where = self._connections.where(session.node_id)
+            where = self._connections.where(session.slot)
             text = f"the session with broker {where} ended before there was a new access token"
             self._fail(session, NetworkError(text))
 
@@ -265,7 +367,7 @@ class Authentications:
                 return _Outcome(session, authenticator, None, error)
             except BaseException as error:  # of a package: it must not leave the connection waiting
                 _LOG.exception("uncaught error in a SASL mechanism")
-                where = self._connections.where(session.node_id)
+                where = self._connections.where(session.slot)
                 text = f"authentication with broker {where} failed: {type(error).__name__}"
                 return _Outcome(session, authenticator, None, AuthenticationError(text))
 
@@ -280,10 +382,10 @@ class Authentications:
 
     def _take(self, outcome: _Outcome) -> None:
         session, authenticator, frame, error = outcome
-        if self._sessions.get(session.node_id) is not session:
+        if self._sessions.get(session.slot) is not session:
             return  # the connection ended meanwhile
         if isinstance(error, SchemaError):
-            where = self._connections.where(session.node_id)
+            where = self._connections.where(session.slot)
             text = (
                 f"broker {where} sent an answer to {authenticator.step.value} that does not parse"
             )
@@ -305,13 +407,13 @@ class Authentications:
             self._fail(session, error)
             return
         session.is_held = True
-        self._connections.hold(session.node_id, True)
+        self._connections.hold(session.slot, True)
         session.began_ms = self._clock_ms()
         self._send(session, handshake)
         self._send(session, first._replace(releases=session.acceptance))
 
     def _send(self, session: _Session, frame: Frame) -> None:
-        self._connections.send_sasl(session.node_id, frame, session.authenticator)
+        self._connections.send(session.slot, frame, session.authenticator)
 
     def _succeed(self, session: _Session, authenticator: Authenticator) -> None:
         now_ms = self._clock_ms()
@@ -323,24 +425,33 @@ class Authentications:
         session.end_ms = session.began_ms + lifetime_ms if lifetime_ms else NO_LIMIT_MS
         if lifetime_ms:
             share = self._uniform(_EARLIEST, _LATEST)
-            session.due_ms = session.began_ms + int(lifetime_ms * share)
+            session.due_ms = session.began_ms + max(int(lifetime_ms * share), _LEAST_MS)
+            session.spare_until_ms = session.began_ms + int(lifetime_ms * _SPARE_UNTIL)
         if not session.is_ready:
             session.is_ready = True
-            self._connections.authenticated(session.node_id, None)
+            self._connections.authenticated(session.slot, None)
             return
         session.due_ms = max(session.due_ms, session.began_ms + _BETWEEN_MS)
         session.is_held = False
-        self._connections.hold(session.node_id, False)
-        self._connections.authenticated(session.node_id, took_ms)
+        self._connections.hold(session.slot, False)
+        self._connections.authenticated(session.slot, took_ms)
 
     def _fail(self, session: _Session, error: KafkaError) -> None:
-        """One side does not accept the other: the connection ends."""
-        self._sessions.pop(session.node_id, None)
+        """One side does not accept the other: the connection ends.
+
+        A spare one's end is nobody's: the first one will be told the same, or else.
+        """
         if isinstance(error, AuthenticationError):
             self._credentials.refused(session.token_number)
             if session.generation != self._credentials.generation:
                 error = NetworkError(f"{error}; the user was replaced meanwhile")
-        self._connections.refuse(session.node_id, error, was_ready=session.is_ready)
+        if session.first is not None:
+            self._do_without(session.first, str(error))
+            return
+        self._sessions.pop(session.slot, None)
+        self._connections.refuse(session.slot, error, was_ready=session.is_ready)
 
     def _next_ms(self, session: _Session) -> int:
+        if session.first is not None:
+            return NO_LIMIT_MS
         return min(session.due_ms, session.end_ms) if session.is_waiting else session.due_ms

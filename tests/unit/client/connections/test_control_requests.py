@@ -22,3 +22,11 @@ def test_each_request_has_a_token_by_which_its_answer_is_known() -> None:
         assert requests.take(answer) is pending
         with pytest.raises(KeyError):
             requests.take(answer)
+
+
+def test_a_request_may_go_over_a_spare_connection() -> None:
+    """P-G.10.7"""
+    engine = RecordedEngine()
+    requests = ControlRequests(engine, lambda node_id: node_id + 10)
+    token = requests.send(b"f", PendingRequest(SASL_AUTHENTICATE, 2, 2, spare=77))
+    assert engine.take("send_frame") == [(77, token, b"f")]

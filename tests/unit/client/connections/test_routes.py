@@ -82,3 +82,12 @@ def test_a_name_that_dns_does_not_know_is_told() -> None:
     with pytest.raises(OSError, match="name not known"):
         routes.open(7, NODE, "b3")
     assert engine.take("connect") == []
+
+
+def test_a_spare_connection_is_that_of_the_first_one() -> None:
+    """P-G.10.7: a TLS session goes from one to the other."""
+    engine = RecordedEngine()
+    routes = Routes(engine, ProducerConfig(bootstrap_servers="b0:9092"), lambda node_id: BROKER)
+    routes.open(8, NODE, "b3", home=7)
+    ((slot, *_, home),) = engine.take("connect")
+    assert (slot, home) == (8, 7)

@@ -1,4 +1,4 @@
-"""Authentications: exchanges of several connections, and repetitions before a session ends."""
+"""Authentications: exchanges of several connections, and what comes before a session ends."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from support.security.sasl_answers import authenticate_answer, handshake_answer,
 
 OFFERED = {SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
 KEYS = [API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE]
+PATIENCE_MS = 5_000
+SPARE = 101
 
 
 class FakeCredentials:
@@ -51,32 +53,41 @@ class World:
         self.sent: list[tuple[int, Frame, object]] = []
         self.told: list[tuple[Any, ...]] = []
         self.wakes = 0
+        self.may_have_spares = False
         self.all = Authentications(
             cast(Any, self.credentials),
             "me",
             self,
             lambda: self.now_ms,
             self,
+            PATIENCE_MS,
             lambda low, high: low,
         )
 
-    def where(self, node_id: int) -> str:
-        return f"b{node_id}:9092"
+    def where(self, slot: int) -> str:
+        return f"b{slot % 100}:9092"
 
-    def host(self, node_id: int) -> str:
-        return f"b{node_id}"
+    def host(self, slot: int) -> str:
+        return f"b{slot % 100}"
 
-    def send_sasl(self, node_id: int, frame: Frame, exchange: object) -> None:
-        self.sent.append((node_id, frame, exchange))
+    def send(self, slot: int, frame: Frame, exchange: object) -> None:
+        self.sent.append((slot, frame, exchange))
 
-    def hold(self, node_id: int, is_held: bool) -> None:
-        self.told.append(("hold", node_id, is_held))
+    def hold(self, slot: int, is_held: bool) -> None:
+        self.told.append(("hold", slot, is_held))
 
-    def authenticated(self, node_id: int, again_after_ms: int | None) -> None:
-        self.told.append(("authenticated", node_id, again_after_ms))
+    def authenticated(self, slot: int, again_after_ms: int | None) -> None:
+        self.told.append(("authenticated", slot, again_after_ms))
 
-    def refuse(self, node_id: int, error: KafkaError, *, was_ready: bool) -> None:
-        self.told.append(("refuse", node_id, error, was_ready))
+    def refuse(self, slot: int, error: KafkaError, *, was_ready: bool) -> None:
+        self.told.append(("refuse", slot, error, was_ready))
+
+    def open_spare(self, slot: int) -> int | None:
+        self.told.append(("open", slot))
+        return slot + 100 if self.may_have_spares else None
+
+    def close_spare(self, slot: int) -> None:
+        self.told.append(("close", slot))
 
     def post(self, kind: int) -> None:
         self.wakes += 1
@@ -94,8 +105,13 @@ class World:
         _, frame, exchange = self.last[place]
         self.all.on_answer(exchange, frame.api_key, payload)
 
-    def authenticate(self, node_id: int = 1, lifetime_ms: int = 0) -> None:
-        self.all.begin(node_id)
+    def authenticate(self, slot: int = 1, lifetime_ms: int = 0) -> None:
+        self.all.begin(slot)
+        self.exchange(lifetime_ms)
+        assert self.take() == [("authenticated", slot, None)]
+
+    def exchange(self, lifetime_ms: int) -> None:
+        """Every step of a first one."""
         for key, payload in zip(
             KEYS,
             (
@@ -107,7 +123,6 @@ class World:
         ):
             assert self.frames() == [key]
             self.answer(payload)
-        assert self.take() == [("authenticated", node_id, None)]
 
     def refusal(self) -> tuple[KafkaError, bool]:
         ((what, _, error, was_ready),) = self.take()
@@ -133,13 +148,14 @@ def test_a_first_exchange_goes_step_by_step(world: World) -> None:
 
 
 def test_a_session_is_prolonged_before_it_ends(world: World) -> None:
-    """P-G.10.7: handshake and token back to back, nothing else meanwhile; idle or not."""
+    """P-G.10.7: handshake and token back to back, nothing else meanwhile, if no spare connection
+    can be had; idle or not."""
     world.authenticate(lifetime_ms=10_000)
-    assert world.all.do_due(world.now_ms) == 8_500
-    world.now_ms += 8_500
+    assert world.all.do_due(world.now_ms) == 7_000
+    world.now_ms += 7_000
     world.all.do_due(world.now_ms)
     assert world.frames() == [SASL_HANDSHAKE, SASL_AUTHENTICATE]
-    assert world.take() == [("hold", 1, True)]
+    assert world.take() == [("open", 1), ("hold", 1, True)]
     assert [bool(frame.releases) for _, frame, _ in world.last] == [False, True]
     assert world.all.is_busy(1)
     world.answer(handshake_answer(0, "PLAIN"), 0)
@@ -147,8 +163,125 @@ def test_a_session_is_prolonged_before_it_ends(world: World) -> None:
     world.now_ms += 3
     world.answer(authenticate_answer(2, lifetime_ms=10_000), 1)
     assert world.take() == [("hold", 1, False), ("authenticated", 1, 3)]
-    assert world.all.do_due(world.now_ms) == 8_500 - 3
-    assert world.credentials.asked == [(0, 0.0), (0, 3.0)], "twice what is left of the session"
+    assert world.all.do_due(world.now_ms) == 7_000 - 3
+    assert world.credentials.asked == [(0, 0.0), (0, 6.0)], "twice what is left of the session"
+
+
+def begin_spare(world: World, lifetime_ms: int = 10_000) -> None:
+    """The session of slot 1 is 70 % over."""
+    world.may_have_spares = True
+    world.authenticate(lifetime_ms=lifetime_ms)
+    world.now_ms += lifetime_ms * 7 // 10
+    world.all.do_due(world.now_ms)
+    assert world.take() == [("open", 1)]
+    assert world.frames() == []
+
+
+def test_a_spare_connection_renews_a_session(world: World) -> None:
+    """P-G.10.7: it authenticates as any other does, and nothing is held up on the first one."""
+    begin_spare(world)
+    assert not world.all.is_busy(1)
+    world.all.begin(SPARE)
+    world.now_ms += 100
+    world.exchange(10_000)
+    assert {slot for slot, *_ in world.last} == {SPARE}
+    assert world.take() == [("authenticated", SPARE, None)]
+    assert not world.all.is_busy(1)
+    world.all.wait_for_spare(SPARE)
+    assert world.all.is_busy(1), "a request would wait for those in flight"
+    world.now_ms += 20_000
+    world.all.do_due(world.now_ms)
+    assert world.take() == [], "the swap is certain: whatever the time"
+    world.now_ms -= 20_000
+    world.all.swapped(SPARE)
+    assert not world.all.is_busy(1)
+    assert world.all.do_due(world.now_ms) == 7_000 - 100
+    world.now_ms += 7_000 - 100
+    world.all.do_due(world.now_ms)
+    assert world.take() == [("open", 1)], "and so on"
+    assert world.credentials.asked == [(0, 0.0), (0, 6.0), (0, 6.0)]
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_without_a_spare_connection_the_first_one_authenticates_again(
+    world: World, steps: int
+) -> None:
+    """P-G.10.7: before it is connected, and after each step of its exchange."""
+    begin_spare(world)
+    payloads = (versions_answer(OFFERED), handshake_answer(0, "PLAIN"))
+    if steps:
+        world.all.begin(SPARE)
+    for payload in payloads[: max(steps - 1, 0)]:
+        world.frames()
+        world.answer(payload)
+    world.frames()
+    world.all.lose_spare(SPARE, "it was cut")
+    assert world.take() == [("close", SPARE), ("hold", 1, True)]
+    assert world.frames() == [SASL_HANDSHAKE, SASL_AUTHENTICATE]
+    assert {slot for slot, *_ in world.last} == {1}
+    world.answer(authenticate_answer(2, lifetime_ms=10_000), 1)
+    assert world.take() == [("hold", 1, False), ("authenticated", 1, 0)]
+    world.now_ms += 7_000
+    world.all.do_due(world.now_ms)
+    assert world.take() == [("open", 1)], "the next time it is tried again"
+
+
+def test_a_spare_connection_that_is_refused_is_no_end(world: World) -> None:
+    """P-G.10.7: the token is used no more, and the first connection hears for itself."""
+    begin_spare(world)
+    world.all.begin(SPARE)
+    world.frames()
+    world.answer(versions_answer(OFFERED))
+    world.frames()
+    world.answer(handshake_answer(34))
+    assert world.take() == [("close", SPARE), ("hold", 1, True)]
+    assert world.credentials.refusals == [0]
+
+
+@pytest.mark.parametrize(("lifetime_ms", "after_ms"), [(10_000, 2_000), (100_000, PATIENCE_MS)])
+def test_a_spare_connection_that_is_slow_is_not_waited_for(
+    world: World, lifetime_ms: int, after_ms: int
+) -> None:
+    """P-G.10.7, P-G.4.4: there is time left for the first one."""
+    begin_spare(world, lifetime_ms)
+    assert world.all.do_due(world.now_ms) == after_ms
+    world.now_ms += after_ms
+    world.all.do_due(world.now_ms)
+    assert world.take() == [("close", SPARE), ("hold", 1, True)]
+
+
+def test_a_spare_connection_goes_with_the_first_one(world: World) -> None:
+    """P-G.10.7: whatever it has come to."""
+    begin_spare(world)
+    world.all.begin(SPARE)
+    world.frames()
+    assert world.all.forget(1) == ""
+    assert world.take() == [("close", SPARE)]
+    world.answer(versions_answer(OFFERED))
+    assert world.frames() == []
+    world.all.lose_spare(SPARE, "closed")
+    assert world.take() == []
+    assert world.all.do_due(world.now_ms) > 10**9
+
+
+def test_a_new_token_that_comes_late_is_not_for_a_spare_connection(world: World) -> None:
+    """P-G.10.5, P-G.10.7"""
+    world.may_have_spares = True
+    world.authenticate(lifetime_ms=10_000)
+    world.credentials.make = pending
+    world.now_ms += 7_000
+    world.all.do_due(world.now_ms)
+    world.now_ms += 2_000
+    world.credentials.make = lambda: (PlainMechanism("ada", "hush"), 2)
+    world.all.do_due(world.now_ms)
+    assert world.take() == [("hold", 1, True)]
+    assert world.frames() == [SASL_HANDSHAKE, SASL_AUTHENTICATE]
+
+
+def test_however_short_sessions_are_connections_do_not_come_faster(world: World) -> None:
+    world.may_have_spares = True
+    world.authenticate(lifetime_ms=10)
+    assert world.all.do_due(world.now_ms) == 200
 
 
 def test_repetitions_are_a_second_apart(world: World) -> None:
