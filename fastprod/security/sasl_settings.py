@@ -25,8 +25,10 @@ class TokenEndpoint(FrozenRecord):
         grant_type: `CLIENT_CREDENTIALS` or `JWT_BEARER`.
         assertion_file: file with a signed JWT that stands for the client, read for each token.
         ca: certificates trusted for the endpoint; None: the system's own.
-        connect_timeout_s: of one connection, in seconds; None: as long as reading may take.
-        read_timeout_s: of one answer, in seconds; None: 10 s.
+        connect_timeout_s: until the endpoint takes a connection, in seconds; None: that is a part
+            of `read_timeout_s`.
+        read_timeout_s: of all the rest of an exchange, to the answer's last byte, in seconds;
+            None: 10 s.
         retry_backoff_s: wait before the second try, in seconds; doubles.
         retry_backoff_max_s: longest such wait, in seconds.
         header_urlencode: whether id and secret are URL-encoded before they go into the header

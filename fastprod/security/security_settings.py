@@ -141,7 +141,7 @@ class SecuritySettings(Frozen):
         "integer or none", None, "How long connecting to the token endpoint may take.", low=1
     )
     sasl_login_read_timeout_ms: int | None = setting(
-        "integer or none", None, "How long its answer may take.", low=1
+        "integer or none", None, "How long its whole answer may take; unset: 10 s.", low=1
     )
     sasl_login_retry_backoff_ms: int = int64(100, "Wait before it is asked again; doubles.")
     sasl_login_retry_backoff_max_ms: int = int64(10_000, "Longest such wait.")

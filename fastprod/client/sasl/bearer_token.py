@@ -123,11 +123,17 @@ def _checked_text(value: object) -> str:
 
 
 def _seconds(end: object) -> float:
-    if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+    if isinstance(end, bool) or not isinstance(end, int | float):
         raise MechanismError(
             f"the token's end is {type(end).__name__}, not a number of seconds since the Unix epoch"
         )
-    return end / 1000 if end > _LEAST_MS else float(end)
+    try:
+        seconds = float(end)
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds):
+        raise MechanismError("the token's end is a number that no clock has")
+    return seconds / 1000 if seconds > _LEAST_MS else seconds
 
 
 def _claims(text: str) -> Mapping[str, Any]:

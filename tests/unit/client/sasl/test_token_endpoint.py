@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import re
+import socket
 import threading
 import time
 import urllib.parse
@@ -32,6 +33,8 @@ class Endpoint:
         self.body: bytes = json.dumps({"access_token": "abc", "expires_in": 60}).encode()
         self.headers: dict[str, str] = {}
         self.delay_s = 0.0
+        self.pause_s = 0.0
+        self.dribbled = 0
         self.asked: list[tuple[dict[str, str], dict[str, str]]] = []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
@@ -50,8 +53,13 @@ class Endpoint:
                 self.send_response(endpoint.status)
                 for name, value in endpoint.headers.items():
                     self.send_header(name, value)
-                self.end_headers()
                 with contextlib.suppress(OSError):  # who had enough of it hung up
+                    for number in range(endpoint.dribbled):
+                        self.send_header(f"X-{number}", "x")
+                        self.flush_headers()
+                        time.sleep(0.05)
+                    self.end_headers()
+                    time.sleep(endpoint.pause_s)
                     self.wfile.write(endpoint.body)
 
             def log_message(self, *args: Any) -> None:
@@ -153,6 +161,8 @@ def test_an_end_that_is_not_told_is_the_tokens_own(endpoint: Endpoint) -> None:
         (200, {"access_token": 5}, "without an access_token", True),
         (200, {"access_token": "a b"}, "characters", True),
         (200, {"access_token": "a", "expires_in": -5}, "has expired", True),
+        (200, {"access_token": "a", "expires_in": 10**400}, "expires_in that no clock has", True),
+        (401, {"error": "bad", "error_description": "y" * 500}, "bad: y{190}", True),
     ],
 )  # fmt: skip
 def test_answers_that_are_no_token(
@@ -177,11 +187,49 @@ def test_it_does_not_follow_elsewhere(endpoint: Endpoint) -> None:
 def test_an_answer_that_is_late_or_too_large(endpoint: Endpoint) -> None:
     endpoint.delay_s = 0.5
     error = endpoint.error(read_timeout_s=0.05)
-    assert "timed out" in str(error)
+    assert "timed out: it had not answered completely within 0.05 s" in str(error)
+    assert "sasl_login_read_timeout_ms" in str(error)
     assert not error.is_lasting
     endpoint.delay_s = 0
     endpoint.body = b" " * 1_100_000
     assert "larger than" in str(endpoint.error())
+
+
+def test_an_endpoint_that_dribbles_its_headers(endpoint: Endpoint) -> None:
+    """P-G.10.5: sasl.login.read.timeout.ms is for all of an answer, and not for each byte of it."""
+    endpoint.dribbled = 60  # for 3 s
+    error = endpoint.error(read_timeout_s=0.5)
+    assert "timed out: it had not answered completely within 0.5 s" in str(error)
+    assert not error.is_lasting
+
+
+def test_an_error_whose_words_do_not_come(endpoint: Endpoint) -> None:
+    """P-G.10.5: what an endpoint says first counts."""
+    endpoint.status = 503
+    endpoint.headers = {"Content-Length": "1000"}
+    endpoint.pause_s = 1.0
+    error = endpoint.error(read_timeout_s=0.2)
+    assert str(error).endswith("answered HTTP 503")
+    assert not error.is_lasting
+
+
+def test_an_endpoint_that_takes_no_connection() -> None:
+    """Its queue is full: the kernel lets further connections wait."""
+    with contextlib.ExitStack() as open_sockets:
+        listener = open_sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            filling = open_sockets.enter_context(socket.socket())
+            filling.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                filling.connect(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/t"
+        with pytest.raises(
+            LoginError, match=r"not taken a connection within 0\.05 s \(sasl_login_connect_timeout"
+        ) as told:
+            EndpointTokens(TokenEndpoint(url, connect_timeout_s=0.05), {}).fetch()
+        assert not told.value.is_lasting
+        with pytest.raises(LoginError, match=r"within 0\.05 s \(sasl_login_read_timeout"):
+            EndpointTokens(TokenEndpoint(url, read_timeout_s=0.05), {}).fetch()
 
 
 def test_an_endpoint_that_cannot_be_reached() -> None:
