@@ -351,6 +351,7 @@ class KafkaProducer(BulkProducer):
         engine.join()
         self._metadata.close()
         self._network_client.join(1.0)
+        self._network_client.close_login(deadline_s)
         engine.close_deliveries()
         self._delivery.end(deadline_s)
         self._metrics.freeze()

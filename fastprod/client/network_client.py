@@ -103,6 +103,7 @@ class NetworkClient:
             from fastprod.client.sasl.credentials import Credentials  # noqa: PLC0415
 
             self._credentials = Credentials(config.sasl, self.wake, config.client_id)
+            metadata.name_waits(self._credentials.awaited)
         self._connections = BrokerConnections(
             engine,
             config,
@@ -159,7 +160,10 @@ class NetworkClient:
 
     def disconnect_reason(self, node_id: int) -> str:
         """Why a node cannot be used, as far as is known; "" once it can. Any thread."""
-        return self._connections.disconnect_reason(node_id)
+        reason = self._connections.disconnect_reason(node_id)
+        if reason or self._credentials is None or self.is_warm(node_id):
+            return reason
+        return self._credentials.awaited()
 
     def refusal(self, node_id: int) -> AuthenticationError | None:
         """Why authentication at a node failed the last time; None once it did not. Any thread."""
@@ -189,6 +193,11 @@ class NetworkClient:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def close_login(self, deadline_s: float | None) -> None:
+        """End the thread that fetches tokens; see `Credentials.close`. Any thread."""
+        if self._credentials is not None:
+            self._credentials.close(deadline_s)
+
     def _run(self) -> None:
         # As Java's Sender: one bad turn must not end the producer (P-F.1.1). Nor may it keep this
         # thread from its events: the end is one of them.
@@ -204,7 +213,7 @@ class NetworkClient:
                 _LOG.exception("uncaught error in the producer's control thread")
                 time.sleep(_DELAY_AFTER_ERROR_MS / 1000)
         if self._credentials is not None:
-            self._credentials.close()
+            self._credentials.end()
 
     def _do_what_is_due(self) -> int:
         """Returns ms to the next look."""

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer
-from fastprod.errors import AuthenticationError, KafkaError
+from fastprod.client.sasl.login import Login
+from fastprod.errors import AuthenticationError, MetadataTimeoutError
 from fastprod.protocol.api_keys import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
@@ -144,8 +145,10 @@ def test_a_refused_token_is_told_with_the_brokers_words(new_peer: PeerFactory) -
     assert b"token2" in sent[2]
 
 
-def test_the_login_ends_with_the_producer(new_peer: PeerFactory) -> None:
-    """Also while a callback hangs."""
+def test_the_login_ends_with_the_producer(
+    new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while a callback hangs, whose name is what callers hear of (P-A.4.5)."""
     peer = sasl_peer(new_peer)
     offer_sasl(peer, "OAUTHBEARER")
     gate = threading.Event()
@@ -155,9 +158,25 @@ def test_the_login_ends_with_the_producer(new_peer: PeerFactory) -> None:
         return "abc"
 
     producer = oauth_producer(peer, token, max_block_ms=100)
-    with pytest.raises(KafkaError):
+    awaited = r"access token from the token callback .*<locals>\.token is still awaited"
+    with pytest.raises(MetadataTimeoutError, match=awaited) as told:
         producer.partitions_for("t")
+    assert "after 100 ms" in str(told.value)
+    with pytest.raises(MetadataTimeoutError, match=awaited):
+        producer.send("t", b"x").result(WAIT_S)
+    deadlines_s: list[float | None] = []
+    close = Login.close
+
+    def noted(login: Login, deadline_s: float | None = None) -> None:
+        deadlines_s.append(deadline_s)
+        close(login, deadline_s)
+
+    monkeypatch.setattr(Login, "close", noted)
+    began_s = time.monotonic()
     producer.close(0)
+    (deadline_s,) = deadlines_s
+    assert deadline_s is not None
+    assert began_s <= deadline_s <= time.monotonic(), "P-A.9: it does not wait for the callback"
     gate.set()
     deadline_s = time.monotonic() + WAIT_S
     while any(each.name.startswith("kafka-login") for each in threading.enumerate()):

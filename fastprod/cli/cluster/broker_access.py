@@ -122,7 +122,7 @@ class BrokerAccess:
             except LoginPendingError:
                 if not self._login_changed.wait(max(deadline_s - time.monotonic(), 0)):
                     raise ConnectionTrouble(
-                        "authentication", "the access token did not come in time"
+                        "authentication", f"{self.credentials.token_name} did not come in time"
                     ) from None
 
 

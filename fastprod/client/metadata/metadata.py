@@ -135,6 +135,7 @@ class Metadata:
         self._topic_errors: dict[str, _TopicError] = {}
         self._fatal_error: KafkaError | None = None
         self._last_failure: BaseException | None = None
+        self._awaited: Callable[[], str] = str
         self._is_closed = False
 
     @property
@@ -288,6 +289,14 @@ class Metadata:
         """Remember why there is no metadata: a waiter's timeout names it, until an update."""
         with self._changed:
             self._last_failure = error
+
+    def name_waits(self, awaited: Callable[[], str]) -> None:
+        """Have a waiter's timeout say, too, what connections wait for.
+
+        Args:
+            awaited: a clause, "" for nothing. Called in any thread.
+        """
+        self._awaited = awaited
 
     def fatal_error(self, error: KafkaError) -> None:
         """Wake all waiters with ``error``; who comes later gets it at once (P-H.7.2).
@@ -466,7 +475,7 @@ class Metadata:
     ) -> MetadataTimeoutError:
         count = self._cluster.partition_count_for_topic(topic)
         cause = self.topic_error(topic) or self._last_failure
-        reason = "" if cause is None else str(cause)
+        reason = "; ".join(filter(None, ["" if cause is None else str(cause), self._awaited()]))
         error = MetadataTimeoutError(
             topic=topic,
             waited_ms=timeout_ms,

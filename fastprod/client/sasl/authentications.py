@@ -247,7 +247,7 @@ class Authentications:
         if session is None or (session.authenticator is None and not session.is_waiting):
             return ""
         if session.authenticator is None:
-            return "the access token"
+            return self._credentials.token_name
         return session.authenticator.step.value or "the mechanism's next message"
 
     def is_busy(self, slot: int) -> bool:

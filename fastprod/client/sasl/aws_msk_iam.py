@@ -31,6 +31,11 @@ class AwsMskIamTokens:
         self._settings = settings
         self._signer = _signer()
 
+    @property
+    def name(self) -> str:
+        """What it is, for errors."""
+        return f"aws-msk-iam-sasl-signer for region {self._settings.region!r}"
+
     def fetch(self) -> BearerToken:
         """Make a new token.  Blocks for AWS if credentials have to be asked for.
 

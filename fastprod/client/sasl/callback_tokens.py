@@ -31,22 +31,30 @@ class CallbackTokens:
         self._extensions = extensions
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def name(self) -> str:
+        """What it is, for errors."""
+        callback = self._callback
+        name = getattr(callback, "__qualname__", None)
+        if not isinstance(name, str):
+            name = type(callback).__qualname__
+        return f"the token callback {name}"
+
     def fetch(self) -> BearerToken:
         """Call it.  Blocks as long as it does.
 
         Raises:
             LoginError: it raised, or returned no token.
         """
-        name = self._name()
         try:
             answer = self._call(self._function())
             more = self._more_extensions()
         except BaseException as error:  # CancelledError and SystemExit are none of this thread's
-            raise LoginError(f"the token callback {name} raised {type(error).__name__}") from error
+            raise LoginError(f"{self.name} raised {type(error).__name__}") from error
         try:
             return read_token(answer, time.time(), {**self._extensions, **more})
         except MechanismError as error:
-            raise LoginError(f"the token callback {name}: {error}") from None
+            raise LoginError(f"{self.name}: {error}") from None
 
     def close(self) -> None:
         """End the event loop, if there was one."""
@@ -54,11 +62,6 @@ class CallbackTokens:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
             self._loop = None
-
-    def _name(self) -> str:
-        callback = self._callback
-        name = getattr(callback, "__qualname__", None)
-        return name if isinstance(name, str) else type(callback).__qualname__
 
     def _function(self) -> Callable[[], Any]:
         method = getattr(self._callback, "token", None)

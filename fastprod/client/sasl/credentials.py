@@ -26,8 +26,10 @@ class Credentials:
 
     Attributes:
         generation: grows with each `replace`: what failed before may succeed now.
+        token_name: what a connection waits for while there is no token, in words.
 
-    Threads: `replace` any; `start` and `close` the producer's; the rest the control thread's.
+    Threads: `replace`, `awaited`, `end` and `close` any; `start` the producer's; the rest the
+    control thread's.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Credentials:
         self._on_change = on_change
         self._login: Login | None = None
         self._login_failure = ""
+        self.token_name = "the access token"
         if settings.mechanism in _WITH_TOKEN:
             self._make_login(f"kafka-login | {client_id}")
 
@@ -54,10 +57,22 @@ class Credentials:
         if self._login is not None:
             self._login.start()
 
-    def close(self) -> None:
-        """End the login's thread; waits a second for it at most."""
+    def awaited(self) -> str:
+        """What every connection waits for, as a clause; "": nothing."""
+        if self._login is None or not self._login.is_awaited:
+            return ""
+        return f"{self.token_name} is still awaited"
+
+    def end(self) -> None:
+        """Fetch no more tokens.  Does not wait."""
         if self._login is not None:
-            self._login.close()
+            self._login.end()
+
+    def close(self, deadline_s: float | None = None) -> None:
+        """The same, and wait for the login's thread: at most a second, and if it fetches a token at
+        most until `deadline_s`, in seconds of the monotonic clock."""
+        if self._login is not None:
+            self._login.close(deadline_s)
 
     def replace(self, username: str, password: str) -> None:
         """Use another user from the next exchange on.
@@ -131,6 +146,7 @@ class Credentials:
         except LoginError as error:
             self._login_failure = str(error)
             return
+        self.token_name = f"the access token from {source.name}"
         backoff = ExponentialBackoff(100, 10_000)
         if settings.token_endpoint is not None:
             endpoint = settings.token_endpoint

@@ -21,10 +21,15 @@ _PATIENCE_S: Final = 0.6
 """A first token that could not be fetched is tried for again so long before callers hear of it."""
 _MOST_FAILURES: Final = 30
 _LEAST_DELAY_S: Final = 0.2
+_LONGEST_WAIT_S: Final = 1.0
 
 
 class TokenSource(Protocol):
     """Where tokens come from."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for errors; no secret."""
 
     def fetch(self) -> BearerToken:
         """Fetch a new one; may block.
@@ -51,7 +56,7 @@ class Login:
         on_change: called on the login's thread after a token came or could not be had.
         name: of the thread.
 
-    Threads: any. Nothing but `close` waits, and that for a moment only.
+    Threads: any. Nothing but `close` waits.
     Source: Kafka's ExpiringCredentialRefreshingLogin.
     """
 
@@ -77,19 +82,41 @@ class Login:
         self._fetched_s = 0.0
         self._due_s = 0.0
         self._is_closed = False
+        self._is_fetching = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Fetch the first token."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Fetch no more; a fetch under way is waited for a moment, and then left to itself."""
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is no good token, and no error either."""
+        with self._changed:
+            if self._is_closed or self._error is not None:
+                return False
+            return self._token is None or self._token.expires_s <= time.time()
+
+    def end(self) -> None:
+        """Fetch no more.  Does not wait for a fetch under way."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(1.0)
+
+    def close(self, deadline_s: float | None = None) -> None:
+        """Fetch no more, and wait for the thread; not for long for a fetch under way.
+
+        Args:
+            deadline_s: by when such a fetch is left to itself, in seconds of the monotonic clock;
+                never later than in a second.
+        """
+        self.end()
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return
+        wait_s = _LONGEST_WAIT_S
+        if deadline_s is not None and self._is_fetching:  # else the thread ends at once
+            wait_s = min(max(deadline_s - time.monotonic(), 0.0), wait_s)
+        self._thread.join(wait_s)
 
     def token(self, *, after: int = 0, least_life_s: float = 0.0) -> tuple[BearerToken, int]:
         """Return a token and its number; they count from 1.
@@ -137,9 +164,11 @@ class Login:
     def _wait_until_due(self) -> bool:
         """Wait for the next fetch; False: there is none, the login is closed."""
         with self._changed:
+            self._is_fetching = False
             while not self._is_closed:
                 left_s = self._due_s - time.monotonic()
                 if left_s <= 0 or (self._wanted > self._number and not self._failures):
+                    self._is_fetching = True
                     return True
                 self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
             return False

@@ -181,6 +181,27 @@ def test_a_metadata_request_that_was_lost_long_ago_says_nothing_about_the_next_o
     assert world.metadata.cluster.leader_for("t", 0) == Node(2, "b2", 9092)
 
 
+def test_a_node_that_is_not_there_for_want_of_a_token_is_told_so() -> None:
+    """P-A.4.5: to callers of `warmup`, and by the timeouts of others."""
+
+    class Callback:
+        def token(self) -> str:
+            return "abc"
+
+    world = World(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=Callback(),
+    )
+    name = Callback.__qualname__
+    awaited = f"the access token from the token callback {name} is still awaited"
+    assert world.client.disconnect_reason(1) == awaited
+    assert world.metadata._awaited() == awaited
+    world.client.close_login(0.0)
+    assert world.client.disconnect_reason(1) == ""
+    World().client.close_login(0.0)
+
+
 def test_it_ends_with_the_io_thread() -> None:
     world = World()
     world.tell(EventKind.ON_STOPPED)

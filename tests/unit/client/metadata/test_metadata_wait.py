@@ -189,6 +189,19 @@ def test_without_any_answer_the_last_failure_is_the_cause(world: World) -> None:
     assert caught.value.__cause__ is None
 
 
+def test_what_connections_wait_for_is_told_too(world: World) -> None:
+    """P-A.4.5: beside what went wrong before, and without anything having gone wrong."""
+    awaited = "the access token from a callback is still awaited"
+    world.metadata.name_waits(lambda: awaited)
+    script(world)
+    with pytest.raises(MetadataTimeoutError, match=f"problem was: {awaited}") as caught:
+        world.metadata.wait_for_topic("t", None, 100)
+    assert caught.value.reason == awaited
+    script(world, lambda: world.metadata.record_failure(NetworkError("refused")))
+    with pytest.raises(MetadataTimeoutError, match=f"problem was: refused; {awaited}"):
+        world.metadata.wait_for_topic("t", None, 100)
+
+
 def test_a_topic_known_as_invalid_fails_at_once(world: World) -> None:
     """P-A.4.1; P-L.18 testSendToInvalidTopic."""
     script(world, lambda: world.give(topic_metadata("t t", error=17)))

@@ -29,6 +29,7 @@ class FakeCredentials:
     """PLAIN, or the numbered tokens of a login."""
 
     mechanism = "PLAIN"
+    token_name = "the access token from a test"
 
     def __init__(self) -> None:
         self.generation = 0
@@ -334,7 +335,7 @@ def test_a_connection_waits_for_the_token(world: World) -> None:
     world.credentials.make = pending
     world.all.begin(1)
     assert world.frames() == []
-    assert world.all.step(1) == "the access token"
+    assert world.all.step(1) == "the access token from a test"
     assert world.all.is_busy(1)
     world.credentials.make = lambda: (OAuthBearerMechanism(read_token("t", 0.0)), 1)
     world.all.do_due(world.now_ms)

@@ -98,3 +98,27 @@ def test_settings_that_lack_a_source_are_refused() -> None:
             credentials(name)
     endpoint = TokenEndpoint("http://127.0.0.1:1/")
     credentials("OAUTHBEARER", token_endpoint=endpoint).close()
+
+
+def hanging() -> str:
+    return "abc"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"token_callback": hanging}, "the token callback hanging"),
+        (
+            {"token_endpoint": TokenEndpoint("https://me:hush@a.example/t?key=hush")},
+            "the token endpoint https://a.example/t",
+        ),
+    ],
+)
+def test_what_a_token_is_awaited_from_is_named(settings: dict[str, Any], name: str) -> None:
+    """P-G.10.8: without a secret."""
+    made = credentials("OAUTHBEARER", **settings)
+    assert made.token_name == f"the access token from {name}"
+    assert made.awaited() == f"the access token from {name} is still awaited"
+    made.end()
+    assert made.awaited() == ""
+    assert credentials("PLAIN").awaited() == ""

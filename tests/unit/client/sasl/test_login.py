@@ -26,7 +26,10 @@ class Source:
     An event in the script is waited for; a token of 100 s follows.
     """
 
+    name = "a test"
+
     def __init__(self) -> None:
+        self.is_asked = threading.Event()
         self.script: list[Exception | float | threading.Event] = []
         self.fetched = 0
         self.gate = threading.Event()
@@ -34,6 +37,7 @@ class Source:
         self.is_closed = False
 
     def fetch(self) -> BearerToken:
+        self.is_asked.set()
         assert self.gate.wait(WAIT_S)
         self.fetched += 1
         step = self.script.pop(0) if self.script else 100.0
@@ -185,6 +189,47 @@ def test_closing_does_not_wait_for_a_fetch_for_long(world: World) -> None:
     world.source.gate.set()
     world.until(lambda: world.source.is_closed)
     assert world.changes == 0, "nobody hears of it any more"
+
+
+def test_closing_waits_for_a_fetch_no_longer_than_its_caller_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-A.9: close(timeout) is over by then."""
+    world.source.gate.clear()
+    world.login.start()
+    assert world.source.is_asked.wait(WAIT_S)
+    waits: list[float] = []
+    now_s = time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(world.login._thread, "join", waits.append)
+        for deadline_s in (now_s - 1, now_s, now_s + 0.5, now_s + 3_600, None):
+            world.login.close(deadline_s)
+    assert waits[:2] == [0.0, 0.0]
+    assert 0 <= waits[2] <= 0.5
+    assert waits[3:] == [1.0, 1.0]
+
+
+def test_a_thread_that_fetches_nothing_is_waited_for(world: World) -> None:
+    """It ends at once: who looks for threads that are left finds none."""
+    world.login.start()
+    assert world.token() == "token1"
+    world.until(lambda: world.changes == 1)
+    world.until(lambda: not world.login._is_fetching)
+    world.login.close(time.monotonic())
+    assert not world.login._thread.is_alive()
+
+
+def test_a_token_is_awaited_until_there_is_one_or_an_error(world: World) -> None:
+    world.source.gate.clear()
+    world.source.script = [0.05, LoginError("gone")]
+    world.login.start()
+    assert world.login.is_awaited
+    world.source.gate.set()
+    world.until(lambda: world.changes >= 2)
+    assert not world.login.is_awaited, "it has ended, and the next one cannot be had"
+    world.until(lambda: world.changes == 3)
+    assert not world.login.is_awaited
+    assert world.token() == "token3"
 
 
 @pytest.mark.parametrize(
