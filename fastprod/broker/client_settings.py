@@ -108,8 +108,10 @@ def _java(way: Way) -> dict[str, Any]:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """As Java's JAAS reads it, where a line break would end the text."""
+    for each, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(each, escaped)
+    return f'"{text}"'
 
 
 def _librdkafka(way: Way) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fastprod.security.secret import Secret
 PROVIDERS: Final = ("env", "file", "directory")
 """The providers there are, by the names that Kafka's documentation gives them."""
 
-_REFERENCE: Final = re.compile(r"\$\{(env|file|directory):([^}:]+)(?::([^}]*))?\}")
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_.-]*):([^}:]*)(?::([^}]*))?\}")
 _QUOTED: Final = re.compile(r"[\\\"']")
 _FILE_LIMIT_BYTES: Final = 1 << 20
 
@@ -35,8 +35,8 @@ def resolved(key: str, value: Any) -> Any:
         A `Secret` if there was a reference.
 
     Raises:
-        ConfigError: what a reference names is not there; neither the value nor what it refers to is
-            shown, only the name.
+        ConfigError: what a reference names is not there, or its provider is none of `PROVIDERS`;
+            neither the value nor what it refers to is shown, only the name.
 
     Blocks: for the disk.  A password of the very form of a reference must be given by one.
     """
@@ -72,6 +72,12 @@ def check_providers(key: str, value: Any) -> None:
 
 def _look_up(key: str, found: re.Match[str]) -> str:
     provider, place, name = found.groups()
+    if provider not in PROVIDERS:
+        raise ConfigError(
+            f"{key} refers to the provider {provider!r}; there are {', '.join(PROVIDERS)}", key=key
+        )
+    if not place:
+        _refuse(key, found, "names nothing")
     if provider == "env":
         import os  # noqa: PLC0415
 
@@ -87,7 +93,11 @@ def _look_up(key: str, found: re.Match[str]) -> str:
         return text.strip()
     from fastprod.settings.properties_file import parse_properties  # noqa: PLC0415
 
-    pairs: Mapping[str, str] = parse_properties(text)
+    pairs: Mapping[str, str] = {}
+    try:
+        pairs = parse_properties(text)
+    except ValueError as error:
+        _refuse(key, found, f"the file is no properties file: {error}")
     if name not in pairs:
         _refuse(key, found, "the file has no such key")
     return pairs[name]

@@ -34,6 +34,7 @@ from confluent_kafka.admin._scram import (
 
 import kafka_jars
 from fastprod.broker import Broker
+from fastprod.cli.options.broker_security import BrokerSecurityOptions
 from support.broker import certificates
 from support.broker.certificates import Certificate
 
@@ -371,6 +372,31 @@ def test_librdkafka_manages_acls() -> None:
         (deleted,) = admin.delete_acls([everything]).values()
         assert deleted.result(TIMEOUT_S) == [rule]
         assert broker.acls == []
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_apache_kafkas_tools_take_the_files_for_clients(tmp_path: Path, mechanism: str) -> None:
+    """Java's own Properties and JAAS read any password that stands there."""
+    kafka_jars.resolve()
+    password = " \u00e4\u20ac\U0001d54f\\u00e4\\ = : # ! \"quoted' \ttab ;end "
+    options = BrokerSecurityOptions(
+        tls=False,
+        certificate=None,
+        key=None,
+        users=[f"ada:{password}"],
+        mechanisms=[mechanism],
+        listeners=(),
+        folder=tmp_path,
+    )
+    with Broker(topics={"there": 1}, **options.arguments()) as broker, options.files(broker):
+        done = kafka_jars.run_class(
+            "org.apache.kafka.tools.TopicCommand",
+            *("--bootstrap-server", broker.bootstrap_servers, "--list"),
+            *("--command-config", str(tmp_path / "ada.properties")),
+            timeout_s=TIMEOUT_S,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "there" in done.stdout.split()
 
 
 def test_apache_kafkas_tools_manage_acls_and_users(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from fastprod.broker.broker import Broker
 from fastprod.broker.listeners import BrokerListener
 from fastprod.broker.network.sasl.mechanisms import ALL_MECHANISMS, OAUTHBEARER
+from fastprod.settings.properties_file import properties_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,8 +162,7 @@ def _properties(settings: dict[str, Any], ca: Path) -> str:
     found = dict(settings)
     if found.pop("ssl.truststore.certificates", None) is not None:
         found["ssl.truststore.location"] = str(ca.resolve())
-    lines = (f"{name}={value}" for name, value in found.items())
-    return "".join(line.replace("\\", "\\\\") + "\n" for line in lines)
+    return properties_text({name: str(value) for name, value in found.items()})
 
 
 def _write(path: Path, text: str, written: list[Path]) -> None:

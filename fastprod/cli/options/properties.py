@@ -7,22 +7,21 @@ from pathlib import Path
 
 import click
 
-from fastprod.settings.properties_file import parse_properties
+from fastprod.settings.properties_file import decode_properties, parse_properties
 
 
 def read_properties(path: Path) -> dict[str, str]:
     """Return the settings of a Java properties file, the last one winning.
 
     Raises:
-        click.UsageError: the file cannot be read, or is no text.
+        click.UsageError: the file cannot be read, or is no such file.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return parse_properties(decode_properties(path.read_bytes()))
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} is not UTF-8 text: {error.reason}") from error
-    return parse_properties(text)
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no properties file: {error}") from None
 
 
 def split_properties(pairs: Iterable[str], option: str) -> dict[str, str]:

@@ -47,7 +47,7 @@ def test_values_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["${vault:a}", "$env:A", "${env}", "${env:}", "${}", "plain", 5, None]
+    "value", ["$env:A", "${env}", "${}", "${:a}", "${1:a}", "${env:A", "plain", 5, None]
 )
 def test_what_is_no_reference_stays_as_it_is(value: Any) -> None:
     assert resolved("x", value) is value
@@ -60,12 +60,31 @@ def test_what_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in refused(f"${{file:{path}}}")
     path.write_text("hunter2=1")
     assert "has no such key" in refused(f"${{file:{path}:other}}")
+    path.write_text("a=\\user hunter2")
+    assert "is no properties file" in refused(f"${{file:{path}:a}}")
     path.write_bytes(b"hunter2\xff")
     assert "is not UTF-8 text" in refused(f"${{file:{path}}}")
     path.write_bytes(b"hunter2" * (1 << 20))
     assert "more than 1,048,576 bytes" in refused(f"${{file:{path}}}")
     assert "must be ${directory:PATH:FILE}" in refused(f"${{directory:{tmp_path}}}")
     assert "must be ${directory:PATH:FILE}" in refused(f"${{directory:{tmp_path}:../secret}}")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("${vault:kafka/hunter2}", "sasl_password refers to the provider 'vault'; there are env,"),
+        ("${secretManager:hunter2:password}", "the provider 'secretManager'"),
+        ("x${Env:A}", "the provider 'Env'; there are env, file, directory"),
+        ("${env:}", "names nothing"),
+        ("${file::key}", "names nothing"),
+    ],
+)
+def test_a_provider_that_there_is_not_is_refused_by_name(value: str, words: str) -> None:
+    """KIP-297: the broker would get the reference as a password."""
+    text = refused(value)
+    assert words in text
+    assert "hunter2" not in text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))

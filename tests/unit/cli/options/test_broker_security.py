@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 import pytest
 
+from fastprod import ProducerConfig
 from fastprod.broker import Broker
 from fastprod.broker.listeners import BrokerListener
 from fastprod.cli.options.broker_security import BrokerSecurityOptions
+from fastprod.cli.options.properties import read_properties
 
 
 def options(**given: object) -> BrokerSecurityOptions:
@@ -52,6 +54,18 @@ def test_passwords_are_made_and_not_shown() -> None:
 def test_a_listener_is_given_once() -> None:
     with pytest.raises(click.UsageError, match="--listener A is given twice"):
         options(listeners=["A=PLAINTEXT:0", "A=SSL:0"]).arguments()
+
+
+@pytest.mark.parametrize(
+    "password", ["p\u00e4ss", "a\nb", "\\n", " =:#!", "\U0001d54f\r", "q\"'", "\\u00e4"]
+)
+def test_any_password_comes_out_of_its_file(tmp_path: Path, password: str) -> None:
+    given = options(users=[f"ada:{password}"], folder=tmp_path)
+    with Broker(**given.arguments()) as broker, given.files(broker):
+        found = ProducerConfig(read_properties(tmp_path / "ada.properties"))
+    assert found.sasl is not None
+    assert found.sasl.password is not None
+    assert found.sasl.password.reveal() == password
 
 
 def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:

@@ -38,12 +38,18 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path, text: str, found: dict[
     assert properties(tmp_path, text) == found
 
 
-def test_a_file_that_is_not_there_or_no_text_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_none_of_these_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match="No such file"):
         read_properties(tmp_path / "none")
-    (tmp_path / "binary").write_bytes(b"a=\xff")
-    with pytest.raises(click.UsageError, match="is not UTF-8 text"):
-        read_properties(tmp_path / "binary")
+    (tmp_path / "bad").write_bytes(b"a=\\user hush")
+    with pytest.raises(click.UsageError, match=r"is no properties file: a .u is not") as told:
+        read_properties(tmp_path / "bad")
+    assert "hush" not in str(told.value)
+
+
+def test_letters_may_be_as_java_has_them(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"a=\xff")
+    assert read_properties(tmp_path / "latin") == {"a": "\xff"}
 
 
 def test_pairs_are_split_at_the_first_equals_sign() -> None:
