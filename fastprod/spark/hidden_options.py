@@ -1,18 +1,21 @@
 """HiddenOptions: hides options of a write that may be secret from what Spark shows.
 
 Spark writes the options of a write, and the literals of its query, into plans; and plans into event
-logs, its pages and what a stream fails with.  It leaves out the value of an option whose name has
-"secret" in it (``spark.redaction.regex``).
+logs, its pages and what a stream fails with.  It leaves out the value of an option if that or the
+name has "secret", "password", "token" or "url" in it (``spark.redaction.regex``,
+``spark.sql.redaction.options.regex``).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastprod.errors import ConfigError
+from fastprod.security.secret import is_secret_name
 
 HIDDEN: Final = "fastprod.secret.options"
 """The option's name."""
@@ -25,6 +28,14 @@ _SECRETS: Final = (
     "kafka.schema.registry.",
 )
 _NO_SECRET: Final = "header.column."
+
+_SPARK_HIDES: Final = re.compile("(?i)secret|password|token|access[.]?key|url")
+"""Names that Spark's two settings have by default."""
+_SETTINGS: Final = ("kafka.", "schema.registry.")
+# What is secret in it stands behind the word password or secret, so that Spark hides the whole.
+_JAAS: Final = "jaas"
+_PRIVATE_KEY: Final = "PRIVATE KEY-----"
+_URL_WITH_PASSWORD: Final = re.compile(r"://[^/?#@\s]*:[^/?#\s]+@")
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -94,6 +105,34 @@ def hiding(given: Mapping[str, str]) -> dict[str, str]:
     open_names = [name for name in given if name not in secrets and name.lower() != HIDDEN]
     merged = HiddenOptions(before.headers, before.header_columns, {**before.options, **secrets})
     return {name: given[name] for name in open_names} | {HIDDEN: merged.text()}
+
+
+def refuse_shown(given: Mapping[str, str]) -> None:
+    """Refuse secrets that Spark shows: no code of ours runs before it has written its plan.
+
+    Args:
+        given: a write's options as Spark has them.
+
+    Raises:
+        ConfigError: names an option and the ways to give it; its value is not shown.
+    """
+    for name, value in given.items():
+        plain = name.lower()
+        # A reference says where the secret is, and not what.
+        if _SPARK_HIDES.search(plain) or not plain.startswith(_SETTINGS) or "${" in value:
+            continue
+        if (
+            (is_secret_name(plain) and _JAAS not in plain)
+            or _PRIVATE_KEY in value
+            or _URL_WITH_PASSWORD.search(value)
+        ):
+            raise ConfigError(
+                f"{plain} holds a secret, and Spark shows its value in plans, pages and event "
+                f"logs: give ${{env:NAME}} or ${{file:PATH}} in its place, which is looked up on "
+                f"the driver, or put it into the option {HIDDEN} as "
+                f'{{"options": {{"{plain}": VALUE}}}}, as fastprod.spark.write does by itself',
+                key=plain,
+            )
 
 
 def _may_be_secret(name: str) -> bool:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import fastprod.spark
 from fastprod.broker.broker import Broker
+from support.security.authority import CertificateAuthority
 from support.spark.sink import SparkSink
 
 PASSWORD = "hush-7 of ada"
@@ -22,7 +23,7 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(tls=True, sasl_users={"ada": PASSWORD}, topics={"t": 2, "s": 1}) as made:
+    with Broker(tls=True, sasl_users={"ada": PASSWORD}, topics={"t": 2, "s": 1, "k": 1}) as made:
         yield made
 
 
@@ -112,6 +113,40 @@ def test_rows_and_micro_batches_arrive_and_no_secret_is_told(
     log = told(tmp_path / "log")
     assert "== Analyzed Logical Plan ==" in log
     assert "hush-7" not in log
+
+
+def test_a_key_is_given_by_reference_and_not_told(
+    ours: SparkSink, broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
+    """P-B.8: no name that Spark hides, and no code of the sink runs before Spark has a plan."""
+    mine = CertificateAuthority(tmp_path / "authority").issue("ada")
+    secret = mine.key.read_text().splitlines()[1]
+    plain = options(settings(broker)) | {
+        "kafka.ssl.keystore.certificate.chain": mine.certificate.read_text(),
+        "kafka.ssl.keystore.key": mine.key.read_text(),
+    }
+    outcome = ours.write("select 'k' value", topic="k", **plain)
+    assert outcome.error is not None
+    assert "kafka.ssl.keystore.key holds a secret" in outcome.error
+    assert "${file:PATH}" in outcome.error
+    assert secret not in outcome.error
+    with event_log(spark, tmp_path / "log"):
+        by_reference = plain | {"kafka.ssl.keystore.key": f"${{file:{mine.key}}}"}
+        assert ours.write("select 'k' value", topic="k", **by_reference).error is None
+        stated = {name.removeprefix("kafka."): value for name, value in plain.items()}
+        assert (
+            fastprod.spark.write(
+                spark.sql("select 'l' value"),
+                bootstrap_servers=broker.bootstrap_servers,
+                topic="k",
+                kafka=stated,
+            ).rows
+            == 1
+        )
+    assert values(broker, "k") == [b"k", b"l"]
+    log = told(tmp_path / "log")
+    assert "ssl.keystore.key" in log
+    assert secret not in log
 
 
 @pytest.mark.parametrize("validates", ["true", "false"])

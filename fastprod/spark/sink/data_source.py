@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from fastprod.errors import ConfigError
 from fastprod.spark.formats.record_format import RecordFormat, record_format
-from fastprod.spark.hidden_options import all_options
+from fastprod.spark.hidden_options import all_options, refuse_shown
 from fastprod.spark.rows.row_plan import RowPlan, row_plan
 from fastprod.spark.sink import commit_total, task_writer
 from fastprod.spark.sink.cluster_check import check_cluster
@@ -77,6 +77,7 @@ class FastprodDataSource(DataSource):
         return StreamWriter(*self._checked(schema))
 
     def _checked(self, schema: StructType) -> tuple[RowPlan, SinkOptions, RecordFormat]:
+        refuse_shown(self.options)
         options = sink_options(self.options)
         encoding = record_format(schema, all_options(self.options), options.header_columns)
         plan = row_plan(encoding.schema, options.topic, options.header_columns)

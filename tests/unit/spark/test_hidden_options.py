@@ -14,6 +14,7 @@ from fastprod.spark.hidden_options import (
     all_options,
     hidden_options,
     hiding,
+    refuse_shown,
 )
 from fastprod.spark.sink.options import sink_options
 
@@ -75,6 +76,57 @@ def test_another_form_is_refused_without_what_it_has(text: str) -> None:
         sink_options({HIDDEN: text})
     assert "hush" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+KEY = "-----BEGIN PRIVATE KEY----- hush -----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kafka.ssl.keystore.key", KEY),
+        ("Kafka.SSL.Key.PEM", "hush"),
+        ("kafka.ssl.keystore.certificate.chain", KEY),
+        ("kafka.socks5.proxy", "socks5://ada:hush@p:1080"),
+        ("kafka.sasl.oauthbearer.config", "hush"),
+        ("kafka.basic.auth.user.info", "ada:hush"),
+        ("schema.registry.basic.auth.user.info", "ada:hush"),
+    ],
+)
+def test_a_secret_that_spark_would_show_is_refused_with_the_ways_to_give_it(
+    name: str, value: str
+) -> None:
+    """P-B.8"""
+    assert not re.search(SPARKS_PATTERN, name)
+    with pytest.raises(ConfigError, match=re.escape(name.lower())) as raised:
+        refuse_shown({"topic": "t", name: value})
+    assert "hush" not in str(raised.value)
+    assert "fastprod.spark.write" in str(raised.value)
+    refuse_shown({name: "${file:/etc/hush}"})
+    refuse_shown({HIDDEN: HiddenOptions(options={name: value}).text()})
+    refuse_shown(hiding({name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kafka.sasl.password", "hush"),
+        ("kafka.proxy.url", "http://ada:hush@p:1"),
+        ("kafka.sasl.jaas.config", "M required username=ada password=hush;"),
+        ("kafka.sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;"),
+        ("kafka.ssl.truststore.certificates", "-----BEGIN CERTIFICATE-----"),
+        ("kafka.ssl.key.password", "hush"),
+        ("schema.registry.url", "http://ada:hush@r:1"),
+        ("kafka.bootstrap.servers", "a:1,b:2"),
+        ("header.user.info", "anything"),
+        ("header.link", "http://ada:x@r:1"),
+    ],
+)
+def test_what_spark_hides_by_itself_or_is_no_secret_is_taken(name: str, value: str) -> None:
+    refuse_shown({name: value})
+    if "hush" in value:
+        hidden = f"{SPARKS_PATTERN}|url"
+        assert re.search(hidden, name) or re.search(hidden, value)
 
 
 def test_an_unknown_option_is_refused_though_it_is_hidden() -> None:
