@@ -99,9 +99,12 @@ class Setting(NamedTuple):
         if not isinstance(value, Secret):
             return self._parse_plain(key, value)
         try:
-            return self._parse_plain(key, value)
+            found = self._parse_plain(key, value)
         except ConfigError:
             pass  # its text shows the value
+        else:
+            # Who finds one of them wrong later does not show it either.
+            return tuple(map(Secret, found)) if self.kind == "list" else found
         raise ConfigError(f"{key} = {HIDDEN}: must be {self.range_text}", key=key)
 
     def _parse_plain(self, key: str, value: Any) -> Any:

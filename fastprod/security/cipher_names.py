@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fastprod.errors import ConfigError
+from fastprod.security.secret import HIDDEN, Secret
 
 _TLS13: Final = re.compile(r"TLS_(AES|CHACHA20|SM4)_[A-Z0-9_]+")
 _IANA: Final = re.compile(r"(?:TLS|SSL)_([A-Za-z0-9_]+)_WITH_([A-Z0-9_]+)")
@@ -34,11 +35,12 @@ def cipher_lists(key: str, names: Iterable[str]) -> tuple[str | None, str | None
 
     Args:
         key: the setting, for errors.
-        names: of Java's or OpenSSL's form; one may be a list with ':' between.
+        names: of Java's or OpenSSL's form; one may be a list with ':' between, or a `Secret`.
 
     Returns:
-        None in place of a list: OpenSSL's default.  As in Java, suites for one version alone shut
-        the other one out; words of OpenSSL's, such as HIGH, leave TLS 1.3 as it is.
+        None in place of a list: OpenSSL's default.  If a name is a `Secret`, so are the lists.  As
+        in Java, suites for one version alone shut the other one out; words of OpenSSL's, such as
+        HIGH, leave TLS 1.3 as it is.
 
     Raises:
         ConfigError: a name has neither form.
@@ -46,7 +48,9 @@ def cipher_lists(key: str, names: Iterable[str]) -> tuple[str | None, str | None
     old: list[str] = []
     new: list[str] = []
     is_java = True
-    for name in (part for each in names for part in re.split(r"[:;\s]+", each) if part):
+    given = list(names)
+    text = Secret if any(isinstance(each, Secret) for each in given) else str
+    for name in (part for each in given for part in re.split(r"[:;\s]+", each) if part):
         if name in _SIGNALS:
             continue
         if _TLS13.fullmatch(name):
@@ -57,7 +61,8 @@ def cipher_lists(key: str, names: Iterable[str]) -> tuple[str | None, str | None
             old.append(name)
             is_java = False
         else:
-            raise ConfigError(f"{key}: {name!r} is no name of a cipher suite", key=key)
+            shown = HIDDEN if text is Secret else repr(name)
+            raise ConfigError(f"{key}: {shown} is no name of a cipher suite", key=key)
     if not old and not new:
         return None, None, _BOTH
     versions: tuple[str, ...] = _BOTH
@@ -65,7 +70,8 @@ def cipher_lists(key: str, names: Iterable[str]) -> tuple[str | None, str | None
         versions = ("TLSv1.3",)
     elif is_java and not new:
         versions = ("TLSv1.2",)
-    return ":".join(old) or None, ":".join(new) or None, versions
+    lists = [text(":".join(each)) if each else None for each in (old, new)]
+    return lists[0], lists[1], versions
 
 
 def _openssl_name(exchange: str, cipher: str) -> str:

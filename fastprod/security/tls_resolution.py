@@ -148,14 +148,13 @@ def _refuse_both(one: str, other: str) -> None:
 def _versions(values: Mapping[str, Any], spelled: Mapping[str, str]) -> list[str]:
     key = spelled.get("ssl_enabled_protocols", "ssl_enabled_protocols")
     listed = values["ssl_enabled_protocols"]
+    shown = ",".join(map(str, listed))  # join alone would show secrets
     unknown = [each for each in listed if each not in (*_VERSIONS, *_OLD)]
     if unknown:
-        raise ConfigError(f"{key} = {','.join(listed)}: there is no {unknown[0]}", key=key)
+        raise ConfigError(f"{key} = {shown}: there is no {unknown[0]}", key=key)
     found = [each for each in _VERSIONS if each in listed]
     if not found:
-        raise ConfigError(
-            f"{key} = {','.join(listed)}: TLSv1.2 or TLSv1.3 must be among them", key=key
-        )
+        raise ConfigError(f"{key} = {shown}: TLSv1.2 or TLSv1.3 must be among them", key=key)
     if len(found) < len(set(listed)):
         _log.warning("%s: versions of TLS before 1.2 are not used", key)
     if values["ssl_protocol"] == "TLSv1.2":

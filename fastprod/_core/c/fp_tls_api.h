@@ -51,7 +51,6 @@ typedef long (*fp_tls_bio_ctrl)(void *bio, int command, long number, void *point
     F(int, SSL_CTX_set_cipher_list, (void *, const char *))                                        \
     F(int, SSL_CTX_set_ciphersuites, (void *, const char *))                                       \
     F(int, SSL_CTX_set_default_verify_paths, (void *))                                             \
-    F(int, SSL_CTX_load_verify_locations, (void *, const char *, const char *))                    \
     F(void *, SSL_CTX_get_cert_store, (const void *))                                              \
     F(int, SSL_CTX_add_client_CA, (void *, void *))                                                \
     F(void, SSL_CTX_set_verify, (void *, int, fp_tls_verify_cb))                                   \

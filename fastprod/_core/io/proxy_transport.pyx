@@ -37,6 +37,8 @@ cdef enum:
     REPLY_BYTES = 4
     PORT_BYTES = 2
     FAILURE_BYTES = 256
+    # What is left of them for the first line of an answer, after "http=".
+    LINE_BYTES = 251
 
 
 cdef Transport _proxy   # filled in below
@@ -131,9 +133,9 @@ cdef FpStatus _fail(Channel* ch, const char* what, int32_t number) noexcept nogi
 
 cdef FpStatus _refuse_http(Channel* ch, ProxySession* session) noexcept nogil:
     """Keep the first line of the answer, as far as it is text."""
-    cdef char line[FAILURE_BYTES]
+    cdef char line[LINE_BYTES]
     cdef size_t size = 0
-    while size < session.held and size < FAILURE_BYTES - 1:
+    while size < session.held and size < LINE_BYTES - 1:
         if session.answer[size] < 0x20 or session.answer[size] > 0x7E:
             break
         line[size] = <char>session.answer[size]

@@ -42,7 +42,6 @@ cdef extern from "c/fp_tls_api.h" nogil:
         int (*SSL_CTX_set_cipher_list)(void*, const char*) noexcept nogil
         int (*SSL_CTX_set_ciphersuites)(void*, const char*) noexcept nogil
         int (*SSL_CTX_set_default_verify_paths)(void*) noexcept nogil
-        int (*SSL_CTX_load_verify_locations)(void*, const char*, const char*) noexcept nogil
         void* (*SSL_CTX_get_cert_store)(const void*) noexcept nogil
         int (*SSL_CTX_add_client_CA)(void*, void*) noexcept nogil
         void (*SSL_CTX_set_verify)(void*, int, fp_tls_verify_cb) noexcept nogil

@@ -28,8 +28,6 @@ class TlsContext(Layer):
     Args:
         ca: one or more certificates to trust, also ones that are not self-signed; None: the
             system's, by OpenSSL's own rules (SSL_CERT_FILE, SSL_CERT_DIR).
-        ca_directory: instead of `ca`, a directory of certificates by the names that ``openssl
-            rehash`` gives, which is looked into at each handshake.
         certificate: our own, then those up to its root, if any. None: we have none.
         private_key: of our certificate; None: it is in `certificate` as well.
         key_password: for an encrypted key, or for `pkcs12`.
@@ -56,7 +54,6 @@ class TlsContext(Layer):
         self,
         *,
         ca: bytes | None = None,
-        ca_directory: str | None = None,
         certificate: bytes | None = None,
         private_key: bytes | None = None,
         key_password: bytes | None = None,

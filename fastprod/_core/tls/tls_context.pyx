@@ -1,5 +1,4 @@
 """Makes an SSL_CTX from certificates, keys and limits (see the .pyi)."""
-import os
 
 from libc.string cimport memcpy
 cimport cython
@@ -68,7 +67,7 @@ cdef class TlsContext(Layer):
     """See the .pyi."""
 
     def __cinit__(
-        self, *, bytes ca=None, str ca_directory=None, bytes certificate=None,
+        self, *, bytes ca=None, bytes certificate=None,
         bytes private_key=None, bytes key_password=None, bytes pkcs12=None, bytes crl=None,
         bint verify=True, bint check_host_name=True, str min_version="TLSv1.2",
         str max_version="TLSv1.3", str ciphers=None, str cipher_suites=None,
@@ -105,7 +104,7 @@ cdef class TlsContext(Layer):
         if server_side:
             _verify_clients(ctx, client_auth, ca)
         elif verify:
-            _trust(ctx, ca, ca_directory)
+            _trust(ctx, ca)
             openssl.SSL_CTX_set_verify(ctx, FP_TLS_VERIFY_PEER, tls_verify)
         if crl is not None:
             _add_revocations(ctx, crl)
@@ -229,17 +228,13 @@ cdef int _use_certificates(void* ctx, bytes pem) except -1:
     return 0
 
 
-cdef int _trust(void* ctx, bytes pem, str directory) except -1:
-    if directory is not None:
-        if openssl.SSL_CTX_load_verify_locations(ctx, NULL, os.fsencode(directory)) != 1:
-            raise TlsContextError("ca", f"the directory cannot be read: {openssl_error()}")
-    elif pem is None:
+cdef int _trust(void* ctx, bytes pem) except -1:
+    if pem is None:
         if openssl.SSL_CTX_set_default_verify_paths(ctx) != 1:
             raise TlsContextError(
                 "ca", f"the system's certificates cannot be read: {openssl_error()}")
         return 0
-    else:
-        _read_certificates(ctx, pem, AS_TRUSTED, "ca")
+    _read_certificates(ctx, pem, AS_TRUSTED, "ca")
     # As in Java, whoever is trusted need not be a root.
     openssl.X509_STORE_set_flags(openssl.SSL_CTX_get_cert_store(ctx), FP_TLS_PARTIAL_CHAIN)
     return 0

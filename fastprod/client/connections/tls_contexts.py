@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NoReturn
 
 from fastprod._core.tls.tls_context import TlsContext, TlsContextError
@@ -10,7 +9,7 @@ from fastprod.client.connections.system_certificates import system_certificates
 from fastprod.errors import ConfigError
 from fastprod.log import Log
 from fastprod.security.pem_source import PemSource
-from fastprod.security.secret import shown_path
+from fastprod.security.secret import HIDDEN, Secret, plain_text, shown_path
 from fastprod.security.tls_settings import TlsSettings
 
 _LOG = Log(__name__)
@@ -83,13 +82,9 @@ class TlsContexts:
     def _make(self) -> TlsContext:
         settings = self._settings
         password = settings.key_password
-        ca_directory = None
-        if self._ca is not None and self._ca.path and _is_directory(self._ca.path):
-            ca_directory = self._ca.path
         try:
             return TlsContext(
-                ca=None if ca_directory else _read(self._ca),
-                ca_directory=ca_directory,
+                ca=_read(self._ca),
                 certificate=_read(settings.certificate),
                 private_key=_read(settings.private_key),
                 key_password=None if password is None else password.encode(),
@@ -98,8 +93,8 @@ class TlsContexts:
                 check_host_name=settings.check_host_name,
                 min_version=settings.min_version,
                 max_version=settings.max_version,
-                ciphers=settings.ciphers,
-                cipher_suites=settings.cipher_suites,
+                ciphers=_plain(settings.ciphers),
+                cipher_suites=_plain(settings.cipher_suites),
             )
         except TlsContextError as error:
             self._refuse(error)
@@ -110,19 +105,18 @@ class TlsContexts:
         if isinstance(source, PemSource):
             setting = source.setting
             where = "" if source.path is None else f" = {shown_path(source.path)}"
-        raise ConfigError(f"{setting}{where}: {error}", key=setting) from None
-
-
-def _is_directory(path: str) -> bool:
-    """False, too, where that cannot be seen: reading it as a file then says why."""
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False
+        text = str(error)
+        if error.part.startswith("cipher") and isinstance(source, Secret):
+            text = f"OpenSSL does not know what it names ({HIDDEN})"
+        raise ConfigError(f"{setting}{where}: {text}", key=setting) from None
 
 
 def _read(source: PemSource | None) -> bytes | None:
     return None if source is None else source.read()
+
+
+def _plain(text: str | None) -> str | None:
+    return None if text is None else plain_text(text)
 
 
 def server_name(host: str) -> str:

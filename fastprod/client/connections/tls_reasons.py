@@ -11,7 +11,8 @@ from fastprod.security.tls_settings import TlsSettings
 _UNKNOWN_ISSUER: Final = frozenset({2, 7, 18, 19, 20, 21, 27})
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
-_WRONG_NAME: Final = frozenset({62, 64})
+_WRONG_ADDRESS: Final = 64
+_WRONG_NAME: Final = frozenset({62, _WRONG_ADDRESS})
 _REVOKED: Final = 23
 _NO_CRL: Final = frozenset({3, 12})
 
@@ -90,6 +91,13 @@ def _refused_certificate(
         return f"{subject} is not valid before {begins}: is our clock wrong, or the broker's?"
     if event.tls_verify in _WRONG_NAME:
         names = told.get("names", "") or "nobody"
+        if event.tls_verify == _WRONG_ADDRESS and host in names.split(", "):
+            return (
+                f"it names {host!r}, but only as if that were a host's name (in its CN, or as a "
+                f"DNS name), which does not count for an address: the broker needs a certificate "
+                f"with {host} as an IP address among its subjectAltName (keytool: -ext "
+                f"SAN=ip:{host}), or connect by a host's name that it has"
+            )
         return (
             f"it is for {names}, and not for {host!r}: connect by one of its names "
             f"(bootstrap_servers, the broker's advertised.listeners), or set "

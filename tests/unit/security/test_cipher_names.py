@@ -8,6 +8,7 @@ import pytest
 
 from fastprod.errors import ConfigError
 from fastprod.security.cipher_names import cipher_lists
+from fastprod.security.secret import Secret
 
 BOTH = ("TLSv1.2", "TLSv1.3")
 PAIRS = [
@@ -49,3 +50,12 @@ def test_words_of_openssls_leave_the_other_version_as_it_is() -> None:
 def test_what_is_no_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="k: 'a/b' is no name of a cipher suite"):
         cipher_lists("k", ["a/b"])
+
+
+def test_what_stands_elsewhere_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as told:
+        cipher_lists("k", ["HIGH", Secret("hush/hush")])
+    assert str(told.value) == "k: [hidden] is no name of a cipher suite"
+    ciphers, suites, _ = cipher_lists("k", [Secret("HIGH:TLS_AES_128_GCM_SHA256")])
+    assert (repr(ciphers), repr(suites)) == ("'[hidden]'", "'[hidden]'")
+    assert (ciphers, suites) == ("HIGH", "TLS_AES_128_GCM_SHA256")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,29 @@ def test_a_directory_of_certificates_is_looked_into(authority: CertificateAuthor
     assert not contexts.current().server_side
 
 
+def test_a_directory_without_a_certificate_is_refused(tmp_path: Path) -> None:
+    """It would trust nobody."""
+    (tmp_path / "notes.txt").write_text("none")
+    with pytest.raises(ConfigError, match=r"ssl_truststore_location = .*: holds no PEM"):
+        TlsContexts(TlsSettings(ca=_source(tmp_path, "ssl_truststore_location")))
+
+
+def test_a_file_that_becomes_an_empty_directory_changes_nothing(
+    authority: CertificateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "store.pem"
+    shutil.copy(authority.certificate, store)
+    contexts = TlsContexts(TlsSettings(ca=_source(store, "ssl_truststore_location")))
+    first = contexts.current()
+    store.unlink()
+    store.mkdir()
+    assert contexts.current() is first
+    assert caplog.text.count("those before are kept") == 1
+    assert "ssl_truststore_location" in caplog.text
+    shutil.copy(authority.certificate, store / "a.pem")
+    assert contexts.current() is not first
+
+
 def test_files_that_changed_are_taken_up_once_they_are_whole(
     authority: CertificateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,6 +129,18 @@ def test_a_wrong_password_is_not_told(authority: CertificateAuthority) -> None:
     with pytest.raises(ConfigError, match=r"^ssl_key_password: .*password") as caught:
         TlsContexts(settings)
     assert "guessed" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["ciphers", "cipher_suites"])
+def test_a_cipher_that_stands_elsewhere_is_not_told(part: str) -> None:
+    """P-B.8: what a reference leads to may be another thing than was meant."""
+    settings: dict[str, Any] = {part: Secret("HUSH")}
+    with pytest.raises(ConfigError, match=r"^ssl_cipher_suites: .*\[hidden\]") as told:
+        TlsContexts(TlsSettings(**settings))
+    assert "HUSH" not in str(told.value)
+    known = "ECDHE-RSA-AES128-GCM-SHA256" if part == "ciphers" else "TLS_AES_128_GCM_SHA256"
+    settings[part] = Secret(known)
+    TlsContexts(TlsSettings(**settings))
 
 
 def test_an_unknown_cipher_names_the_setting() -> None:

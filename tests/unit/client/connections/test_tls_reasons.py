@@ -50,6 +50,15 @@ def test_certificates(verify: int, words: str) -> None:
     assert words in text
 
 
+def test_an_address_that_stands_in_the_cn_alone() -> None:
+    """RFC 6125: it is no name, and counts as a subjectAltName of its kind only."""
+    event = _event(64, data=CERTIFICATE.replace(b"names=b.example", b"names=10.0.0.9"))
+    text = tls_reason("10.0.0.9:9093", "10.0.0.9", event, TlsSettings())
+    assert "names '10.0.0.9', but only as if that were a host's name" in text
+    assert "SAN=ip:10.0.0.9" in text
+    assert "not for '10.0.0.9'" not in text
+
+
 def test_a_certificate_that_signs_itself() -> None:
     data = CERTIFICATE.replace(b"/CN=ca", b"/CN=b")
     assert "is signed by itself" in _said(_event(18, data=data))
