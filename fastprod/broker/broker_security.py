@@ -167,7 +167,10 @@ class BrokerSecurity:
 
     @property
     def acls(self) -> list[Acl]:
-        """The rules, in the order in which they were added; none: everybody may do everything."""
+        """The rules, in the order in which they were added.
+
+        While there is none, and `super_users` is empty, everybody may do everything.
+        """
         return self._authorizer.find(AclFilter())
 
     def allow(
@@ -184,8 +187,8 @@ class BrokerSecurity:
     ) -> None:
         """Allow somebody to do something: `broker.allow("User:ada", "write", topic="orders")`.
 
-        From the first rule on, everything that none allows is denied. Who may read, write, delete
-        or alter may describe, too.
+        From the first rule on, and with `super_users` before it, everything that none allows is
+        denied. Who may read, write, delete or alter may describe, too.
 
         Args:
             principal: "User:" and a name, or the name alone; "User:*": everybody.

@@ -81,10 +81,14 @@ class BrokerConfig:
     )
     super_users: str = field(
         default="",
-        metadata={"kind": str, "doc": "principals that ACLs do not concern: User:a;User:b"},
+        metadata={
+            "kind": str,
+            "doc": "principals that may do everything: User:a;User:b; with one, others may do "
+            "nothing but what an ACL allows, from the start",
+        },
     )
     allow_everyone_if_no_acl_found: bool = _flag(
-        False, "everybody may use what no ACL is about; without any ACL everybody may do everything"
+        False, "everybody may use what no ACL is about; without ACLs and super_users all may all"
     )
     quota_window_num: int = _int(11, "windows of a rate", 2)
     quota_window_size_seconds: int = _int(1, "seconds of one window", 1)

@@ -29,8 +29,9 @@ class TooManyAclsError(Exception):
 class Authorizer:
     """The ACLs of a broker. Any thread.
 
-    While there is no ACL at all everybody may do everything. From the first one on, what no ACL
-    allows is denied; what one denies is denied whatever others allow.
+    What no ACL allows is denied, and what one denies is denied whatever others allow. But while
+    there is neither an ACL nor a super user everybody may do everything: there is nobody who could
+    allow anything, as in a Kafka without an authorizer.
 
     Args:
         super_users: principals that may always do everything, as "User:admin".
@@ -50,9 +51,9 @@ class Authorizer:
         self._prefixed: dict[_Key, tuple[Acl, ...]] = {}
 
     @property
-    def has_rules(self) -> bool:
-        """Whether there is any ACL; without one everything is allowed."""
-        return bool(self._acls)
+    def is_open(self) -> bool:
+        """Whether everything is allowed, for there is neither an ACL nor a super user."""
+        return not self._acls and not self._super_users
 
     # The rules.
 
@@ -104,7 +105,7 @@ class Authorizer:
         self, client: Connection, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
         """Whether a client may do something with a resource."""
-        if not self._acls or client.principal in self._super_users:
+        if self.is_open or client.principal in self._super_users:
             return True
         is_known = is_allowed = False
         principal, host = client.principal, client.client_address
@@ -124,7 +125,7 @@ class Authorizer:
         self, client: Connection, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """Whether a client may do something with one resource of a type at least (KIP-679)."""
-        if not self._acls or client.principal in self._super_users:
+        if self.is_open or client.principal in self._super_users:
             return True
         mine = [
             acl

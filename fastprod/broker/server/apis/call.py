@@ -67,7 +67,7 @@ class Call(Generic[M]):
         """Whether the client may do something with a topic; one without a name is nobody's."""
         authorizer = self._answerer.authorizer
         # Nearly always: no rules at all.
-        return not authorizer.has_rules or authorizer.allows(
+        return authorizer.is_open or authorizer.allows(
             self.request.connection, operation, ResourceType.TOPIC, name or ""
         )
 

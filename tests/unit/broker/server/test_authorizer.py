@@ -50,14 +50,32 @@ def made(*acls: Acl, **settings: bool) -> Authorizer:
 
 
 def test_without_a_rule_everybody_may_do_everything() -> None:
-    rules = made()
+    rules = Authorizer()
     assert rules.allows(client(), WRITE, TOPIC, "orders")
     assert rules.allows_any(client(), WRITE, TOPIC)
-    assert not rules.has_rules
+    assert rules.is_open
     rules.add([allow()])
+    assert not rules.is_open
     assert not rules.allows(client("bob"), WRITE, TOPIC, "orders")
     assert rules.remove(AclFilter()) == [allow()]
     assert rules.allows(client("bob"), WRITE, TOPIC, "orders")
+
+
+def test_with_a_super_user_what_no_rule_allows_is_denied_from_the_start() -> None:
+    """StandardAuthorizer, allow.everyone.if.no.acl.found=false: its data without any ACL denies."""
+    rules = made()
+    assert not rules.is_open
+    assert not rules.allows(client(), WRITE, TOPIC, "orders")
+    assert not rules.allows_any(client(), WRITE, TOPIC)
+    assert not rules.allows_cluster(client(), DESCRIBE)
+    assert rules.allows(client("root"), WRITE, TOPIC, "orders")
+    assert rules.allows_any(client("root"), WRITE, TOPIC)
+    rules.add([allow()])
+    rules.remove(AclFilter())
+    assert not rules.allows(client(), WRITE, TOPIC, "orders"), "the last rule opens nothing"
+    everyones = made(allow_everyone_if_no_acl_found=True)
+    assert everyones.allows(client(), WRITE, TOPIC, "orders")
+    assert everyones.allows_any(client(), WRITE, TOPIC)
 
 
 def test_from_the_first_rule_on_what_none_allows_is_denied() -> None:
