@@ -98,7 +98,7 @@ def broker(
     security: BrokerSecurityOptions,
     end_with_stdin: bool,
 ) -> None:
-    """Run a Kafka broker, for tests and development, until Ctrl-C or SIGTERM.
+    """Run a Kafka broker, for tests and development, until Ctrl-C, SIGTERM or SIGHUP.
 
     When clients can connect it prints one line with its address to stdout. Not for production:
     there is only one copy of each record. With TLS or users a second line names the files with
@@ -111,7 +111,7 @@ def broker(
     def end(number: int, frame: FrameType | None) -> None:
         ended.set()
 
-    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, end) for number in _ending_signals()}
     try:
         served = Broker(
             brokers=node_count,
@@ -143,6 +143,14 @@ def broker(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """All by which people end it; nohup has SIGHUP ignored, and it stays so."""
+    found = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        found.append(signal.SIGHUP)  # the terminal was closed
+    return found
 
 
 def _topics(texts: Iterable[str]) -> dict[str, int]:

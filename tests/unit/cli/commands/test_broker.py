@@ -45,7 +45,7 @@ def servers(line: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_says_where_it_listens_and_a_signal_ends_it_cleanly(number: signal.Signals) -> None:
     with started("--topic", "t:3", "--topic", "u") as (process, line):
         assert line.endswith("; records are kept in memory; validation full\n")
@@ -55,6 +55,21 @@ def test_it_says_where_it_listens_and_a_signal_ends_it_cleanly(number: signal.Si
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_nohup_is_obeyed() -> None:
+    """It has SIGHUP ignored, and a command inherits that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with started() as (process, line):
+            assert servers(line)
+            process.send_signal(signal.SIGHUP)
+            with KafkaProducer(bootstrap_servers=servers(line)) as producer:
+                assert producer.send("t", b"x").result(PATIENCE_S).offset == 0
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_ends_it_that_came_while_it_was_stopped() -> None:
@@ -161,7 +176,7 @@ def test_what_clients_need_stands_in_files_that_end_with_it() -> None:
             context.wrap_socket(plain, server_hostname=host) as client,
         ):
             assert client.version() == "TLSv1.3"
-        process.terminate()
+        process.send_signal(signal.SIGHUP)  # as the end of a terminal does
         assert process.wait(PATIENCE_S) == 0
     assert not any(path.exists() for path in files.values())
     assert not files["ca.pem"].parent.exists()
