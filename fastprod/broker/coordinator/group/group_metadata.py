@@ -319,8 +319,6 @@ class GroupMetadata:
         if member is None:
             return None
         self._protocol_counts.subtract(member.protocol_names())
-        if member.awaiting_join is not None:
-            self.awaiting_join_count -= 1
         instance = member.group_instance_id
         if instance is not None and self._static_members.get(instance) == member_id:
             del self._static_members[instance]

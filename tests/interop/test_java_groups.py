@@ -1,0 +1,157 @@
+"""Groups of Java consumers on the embedded broker, which come and go while records come (B-E2)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from types import TracebackType
+
+import kafka_jars
+from fastprod import KafkaProducer
+from fastprod.broker import Broker
+
+PARTITIONS = 6
+RECORDS = 10_000
+WAVES = 4
+TIMEOUT_S = 60.0
+CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
+
+
+class JavaMember:
+    """Kafka's VerifiableConsumer, and what it says of itself: a line for each thing that it does.
+
+    Attributes:
+        committed: (partition, first, last offset) of what it has read and then committed.
+        partitions: those that it has now.
+    """
+
+    def __init__(self, servers: str) -> None:
+        command = kafka_jars.class_command(
+            CONSUMER,
+            *("--bootstrap-server", servers, "--topic", "t", "--group-id", "g"),
+            *("--reset-policy", "earliest", "--session-timeout", "6000"),
+        )
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.committed: list[tuple[int, int, int]] = []
+        self.partitions: set[int] = set()
+        self._read: list[tuple[int, int, int]] = []
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said = json.loads(line)
+            if said["name"] == "records_consumed":
+                self._read += [
+                    (each["partition"], each["minOffset"], each["maxOffset"])
+                    for each in said["partitions"]
+                ]
+            elif said["name"] == "offsets_committed":
+                if said["success"]:
+                    self.committed += self._read
+                self._read = []
+            elif said["name"] == "partitions_assigned":
+                self.partitions = {each["partition"] for each in said["partitions"]}
+            elif said["name"] == "partitions_revoked":
+                self.partitions = set()
+
+    @property
+    def count(self) -> int:
+        """Records that it has committed."""
+        return sum(last - first + 1 for _, first, last in list(self.committed))
+
+    def stop(self, kills: bool = False) -> None:
+        """Have it leave, or fall silent."""
+        if kills:
+            self.process.kill()
+        else:
+            self.process.terminate()
+        self.process.wait(TIMEOUT_S)
+        self._listener.join(TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def __enter__(self) -> JavaMember:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+
+def await_shares(members: list[JavaMember], count: int) -> None:
+    """Wait until so many of them share the partitions."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        shares = [set(each.partitions) for each in members]
+        having = [each for each in shares if each]
+        if len(having) == count and sum(map(len, having)) == PARTITIONS:
+            assert set().union(*having) == set(range(PARTITIONS))
+            return
+        assert time.monotonic() < deadline, shares
+        time.sleep(0.02)
+
+
+def send_wave(servers: str, wave: int) -> None:
+    with KafkaProducer(bootstrap_servers=servers, linger_ms=5) as producer:
+        for number in range(wave * RECORDS // WAVES, (wave + 1) * RECORDS // WAVES):
+            producer.send("t", b"%d" % number, partition=number % PARTITIONS)
+
+
+def test_java_members_share_what_comes_each_record_once() -> None:
+    """B-E2, B-B2.4: three; one leaves in the middle of a wave, one is killed, one comes."""
+    kafka_jars.resolve()
+    with contextlib.ExitStack() as all_of_them, Broker(topics={"t": PARTITIONS}) as broker:
+        servers = broker.bootstrap_servers
+        members = [all_of_them.enter_context(JavaMember(servers)) for _ in range(3)]
+        await_shares(members, 3)
+        send_wave(servers, 0)
+        senders = threading.Thread(target=send_wave, args=(servers, 1))
+        senders.start()
+        members[0].stop()
+        senders.join(TIMEOUT_S)
+        await_shares(members[1:], 2)
+        members.append(all_of_them.enter_context(JavaMember(servers)))
+        await_shares(members[1:], 3)
+        send_wave(servers, 2)
+        members[1].stop(kills=True)
+        members[1].partitions = set()
+        send_wave(servers, 3)
+        deadline = time.monotonic() + TIMEOUT_S
+        ends = {each: broker.end_offset("t", each) for each in range(PARTITIONS)}
+        while True:
+            code, found = broker._running().group_coordinator.offsets.fetch("g", None, 0)
+            positions = {place[1]: each.offset for place, each in found.items()}
+            if code == 0 and positions == ends:
+                break
+            assert time.monotonic() < deadline, (positions, ends)
+            time.sleep(0.02)
+        await_shares(members[2:], 2)
+        for each in members[2:]:
+            each.stop()
+    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for each in members:
+        for partition, first, last in each.committed:
+            ranges[partition].append((first, last))
+    for partition, end in ends.items():
+        position, missing = 0, 0
+        for first, last in sorted(ranges[partition]):
+            assert first >= position, (partition, first, position)
+            missing += first - position
+            position = last + 1
+        # What the killed one committed without a chance to say so.
+        assert missing <= 500, (partition, missing)
+        assert position == end
+    assert all(each.count > 0 for each in members)
