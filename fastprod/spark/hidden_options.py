@@ -128,9 +128,9 @@ def refuse_shown(given: Mapping[str, str]) -> None:
         ):
             raise ConfigError(
                 f"{plain} holds a secret, and Spark shows its value in plans, pages and event "
-                f"logs: give ${{env:NAME}} or ${{file:PATH}} in its place, which is looked up on "
-                f"the driver, or put it into the option {HIDDEN} as "
-                f'{{"options": {{"{plain}": VALUE}}}}, as fastprod.spark.write does by itself',
+                f"logs, those of this attempt among them: give ${{env:NAME}} or ${{file:PATH}} in "
+                f"its place, which is looked up on the driver, or put it into the option {HIDDEN} "
+                f'as {{"options": {{"{plain}": VALUE}}}}, as fastprod.spark.write does by itself',
                 key=plain,
             )
 
