@@ -13,6 +13,7 @@ import pytest
 
 from fastprod import KafkaProducer, RecordFuture
 from fastprod.broker import Broker
+from fastprod.errors import UndeliveredError
 from fastprod.protocol.api_keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from support.engine.quick_producer import WAIT_S
 from support.peer.fixtures import PeerFactory
@@ -252,6 +253,23 @@ def test_a_producer_closes_while_a_second_connection_is_prepared(new_peer: PeerF
         peer.wait_until_held()
     peer.wait_until(lambda: not peer.open_connections)
     peer.release()
+
+
+def test_a_producer_closes_while_a_second_connection_waits(new_peer: PeerFactory) -> None:
+    """P-A.9.4: for an answer that does not come on the first one."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "PLAIN", lifetime_ms=1_000)
+    with sasl_producer(peer, linger_ms=0) as producer:
+        producer.send("t", b"0").result(WAIT_S)
+        peer.on(PRODUCE).hold()
+        future = producer.send("t", b"1")
+        peer.wait_until_held()
+        ready = len(peer.requests(API_VERSIONS))
+        peer.wait_until(lambda: len(peer.requests(API_VERSIONS)) >= ready + 4)
+        with pytest.raises(UndeliveredError):
+            producer.close(0.1)
+        assert future.exception(WAIT_S) is not None
+        peer.wait_until(lambda: not peer.open_connections)
 
 
 def test_without_acks_a_session_is_renewed_where_it_is(new_peer: PeerFactory) -> None:
