@@ -8,7 +8,13 @@ from typing import Any
 
 from conftest import TopicFactory
 from fastprod.broker import Broker
-from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
+from fastprod.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+)
 from fastprod.protocol import api_keys
 from fastprod.protocol.messages.find_coordinator import FindCoordinatorRequest
 from fastprod.protocol.messages.group.delete_groups import DeleteGroupsRequest
@@ -38,7 +44,7 @@ from fastprod.protocol.messages.group.sync_group import (
 )
 from kafka_cluster import KafkaCluster
 from support.broker.group_world import subscribed
-from support.broker.sasl_client import SaslClient
+from support.broker.sasl_client import SaslClient, body_of, payload
 
 TIMEOUT_S = 30.0
 Said = list[tuple[str, Any]]
@@ -69,7 +75,11 @@ class Asker:
             found = self._client.ask(api_keys.FIND_COORDINATOR, 4, request).coordinators[0]
             if found.error_code == NONE:
                 probe = self.heartbeat("probe", 1)
-                if probe not in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, 14):
+                if probe not in (
+                    COORDINATOR_LOAD_IN_PROGRESS,
+                    COORDINATOR_NOT_AVAILABLE,
+                    NOT_COORDINATOR,
+                ):
                     return
             assert time.monotonic() < deadline, found
             time.sleep(0.05)
@@ -85,6 +95,7 @@ class Asker:
         instance: str | None = None,
         session_ms: int = 10_000,
         group: str | None = None,
+        waits: bool = True,
     ) -> Any:
         request = JoinGroupRequest(
             group_id=self.group if group is None else group,
@@ -98,7 +109,14 @@ class Asker:
                 for each in protocols
             ],
         )
-        answer = self._client.ask(api_keys.JOIN_GROUP, version, request)
+        self._client.say(payload(api_keys.JOIN_GROUP, version, request))
+        if waits:
+            return self.joined(what, version)
+        return None
+
+    def joined(self, what: str, version: int = 7) -> Any:
+        """The answer to a JoinGroup."""
+        answer = body_of(api_keys.JOIN_GROUP, version, self._client.hear())
         self.note(
             what,
             answer.error_code,
@@ -112,7 +130,9 @@ class Asker:
         )
         return answer
 
-    def sync(self, what: str, member: str, generation: int, **more: Any) -> None:
+    def sync(
+        self, what: str, member: str, generation: int, waits: bool = True, **more: Any
+    ) -> None:
         settings: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range", **more}
         given = [SyncGroupRequestAssignment(member_id=member, assignment=b"all")]
         request = SyncGroupRequest(
@@ -122,7 +142,13 @@ class Asker:
             assignments=given,
             **settings,
         )
-        answer = self._client.ask(api_keys.SYNC_GROUP, 5, request)
+        self._client.say(payload(api_keys.SYNC_GROUP, 5, request))
+        if waits:
+            self.synced(what)
+
+    def synced(self, what: str) -> None:
+        """The answer to a SyncGroup."""
+        answer = body_of(api_keys.SYNC_GROUP, 5, self._client.hear())
         self.note(
             what,
             answer.error_code,
@@ -211,7 +237,15 @@ class Asker:
             found.group_state,
             found.protocol_type,
             found.protocol_data,
-            *((each.client_id, each.client_host) for each in found.members),
+            *(
+                (
+                    each.client_id,
+                    each.client_host,
+                    bytes(each.member_metadata),
+                    bytes(each.member_assignment),
+                )
+                for each in found.members
+            ),
         )
 
     def list(self, what: str, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> None:
@@ -274,8 +308,8 @@ def without_members(ask: Asker) -> None:
 
 def with_a_member(ask: Asker) -> None:
     """What is said of a group with one member, in each state."""
+    # Whether the group is there already is not asked: Kafka says now this, now that.
     given = ask.join("first").member_id
-    ask.describe("an id was given away")
     ask.join("no protocols", given, protocols=())
     member = ask.join("second", given, protocols=("range", "sticky")).member_id
     ask.describe("nothing is assigned")
@@ -332,6 +366,35 @@ def with_a_static_member(ask: Asker) -> None:
     ask.describe("left")
 
 
+def with_two_members(ask: Asker, other: Asker) -> None:
+    """What is said while one waits for the other."""
+    first = ask.join("first", version=3).member_id
+    ask.sync("sync", first, 1)
+    given = other.join("second").member_id
+    other.join("second waits", given, waits=False)
+    while ask.heartbeat(first, 1) != REBALANCE_IN_PROGRESS:
+        time.sleep(0.01)
+    ask.commit("commit while the others join", first, 1)
+    ask.sync("sync while the others join", first, 1)
+    ask.commit("commit of an administrator")
+    ask.delete("delete")
+    ask.list("list")
+    ask.join("first again", first)
+    other.joined("second")
+    ask.note("heartbeats", ask.heartbeat(first, 2), other.heartbeat(given, 1))
+    other.sync("second waits", given, 2, waits=False)
+    ask.commit("commit before sync", first, 2)
+    ask.sync("the leader assigns", first, 2)
+    other.synced("second")
+    other.join("the follower again", given)
+    other.join("the follower changes", given, protocols=("range", "sticky"), waits=False)
+    while ask.heartbeat(first, 2) != REBALANCE_IN_PROGRESS:
+        time.sleep(0.01)
+    ask.leave("the leader leaves", (first, None))
+    other.joined("second leads")
+    other.leave("and leaves", (given, None))
+
+
 def said_by(port: int, topic: str) -> Said:
     said: Said = []
     for script in (without_members, with_a_member, with_a_static_member):
@@ -340,7 +403,12 @@ def said_by(port: int, topic: str) -> Said:
             ask.await_coordinator()
             script(ask)
             said += ask.said
-    return said
+    with SaslClient(port) as client, SaslClient(port) as second:
+        group = f"two members {uuid.uuid4()}"
+        ask, other = Asker(client, group, topic), Asker(second, group, topic)
+        ask.await_coordinator()
+        with_two_members(ask, other)
+    return said + ask.said + other.said
 
 
 def test_errors_and_answers_are_those_of_kafka(kafka: KafkaCluster, topic: TopicFactory) -> None:
