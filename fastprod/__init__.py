@@ -7,8 +7,10 @@ from fastprod.metrics_reporter import MetricsReporter
 from fastprod.partitioner import Partitioner, RoundRobinPartitioner
 from fastprod.producer import KafkaProducer
 from fastprod.records import (
+    ConsumerGroupMetadata,
     Headers,
     Node,
+    OffsetAndMetadata,
     PartitionInfo,
     ProducerRecord,
     RecordMetadata,
@@ -17,10 +19,12 @@ from fastprod.records import (
 from fastprod.version import VERSION as __version__
 
 __all__ = [
+    "ConsumerGroupMetadata",
     "Headers",
     "KafkaProducer",
     "MetricsReporter",
     "Node",
+    "OffsetAndMetadata",
     "PartitionInfo",
     "Partitioner",
     "ProducerConfig",

@@ -78,6 +78,12 @@ class ProducerConfig(SecuritySettings):
     )
     acks: int = setting("acks", -1, "Replicas that must have a record: all in sync, 1 or none.")
     enable_idempotence: bool = flag(True, "Write each record once, in order, despite retries.")
+    transactional_id: str | None = setting(
+        "string", None, "Name of the producer's transactions, its own at any time; none: without."
+    )
+    transaction_timeout_ms: int = int32(
+        60_000, "Time after which the brokers abort a transaction (KIP-588).", low=1
+    )
     retries: int = int32(INT32_MAX, "How many times a batch is sent again, at most.")
     delivery_timeout_ms: int = int32(
         120_000, "Time a record has from send() to its acknowledgement (P-B.3)."
@@ -207,6 +213,8 @@ class ProducerConfig(SecuritySettings):
             resolved[name] = given[name][1] if name in given else each.default
         explicit = frozenset(given)
         resolved["batch_size"] = max(resolved["batch_size"], 1)
+        if "transactional_id" in explicit:
+            _resolve_transactions(resolved, explicit)
         _resolve_idempotence(resolved, explicit)
         _resolve_delivery_timeout(resolved, explicit)
         _resolve_backoffs(resolved, explicit)
@@ -269,16 +277,35 @@ def describe() -> list[SettingRow]:
     ]
 
 
+def _resolve_transactions(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
+    """P-B.2 (d), P-A.1.2"""
+    transactional_id = resolved["transactional_id"]
+    if not transactional_id:
+        raise ConfigError(
+            "transactional_id is empty: name the producer's transactions, or leave it out",
+            key="transactional_id",
+        )
+    if "enable_idempotence" in explicit and not resolved["enable_idempotence"]:
+        raise ConfigError(
+            "enable_idempotence = False: transactional_id needs it; leave one of both out",
+            key="enable_idempotence",
+            value=False,
+        )
+    resolved["client_id"] = resolved["client_id"] or f"producer-{transactional_id}"
+
+
 def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> None:
     """P-B.2, in the order of Kafka 4.3.0: retries, acks, then what may be in flight."""
     if not resolved["enable_idempotence"]:
         return
-    demanded = "enable_idempotence" in explicit
+    needs = "enable_idempotence=True" if "enable_idempotence" in explicit else ""
+    needs = "transactional_id" if resolved["transactional_id"] is not None else needs
+    demanded = bool(needs)
+    what = needs.partition("=")[0]
     if resolved["retries"] == 0:
         if demanded:
             raise ConfigError(
-                "retries = 0: must be at least 1 with enable_idempotence=True; raise it, or leave "
-                "enable_idempotence out",
+                f"retries = 0: must be at least 1 with {needs}; raise it, or leave {what} out",
                 key="retries",
                 value=0,
             )
@@ -286,8 +313,8 @@ def _resolve_idempotence(resolved: dict[str, Any], explicit: frozenset[str]) -> 
     if resolved["acks"] != -1:
         if demanded:
             raise ConfigError(
-                f"acks = {resolved['acks']}: must be all with enable_idempotence=True; set "
-                f"acks='all', or leave enable_idempotence out",
+                f"acks = {resolved['acks']}: must be all with {needs}; set acks='all', or leave "
+                f"{what} out",
                 key="acks",
                 value=resolved["acks"],
             )

@@ -197,6 +197,10 @@ class TransactionAbortableError(ApiError):
     code = 120
 
 
+class TransactionAbortedError(ApiError):
+    """The record was never sent: its transaction was aborted."""
+
+
 class ApplicationRecoverableError(ApiError):
     """Close this producer and make a new one (KIP-1050)."""
 
@@ -375,11 +379,7 @@ class FlushTimeoutError(KafkaTimeoutError):
                 f"every record is delivered or has failed, but not all delivery callbacks had run "
                 f"after {waited_ms:,.0f} ms of flush(): look for a slow one, or give it more time"
             )
-        super().__init__(
-            what,
-            undelivered_count=undelivered_count,
-            waited_ms=waited_ms,
-        )
+        super().__init__(what, undelivered_count=undelivered_count, waited_ms=waited_ms)
 
 
 class RequestTimedOutError(KafkaTimeoutError):

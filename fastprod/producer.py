@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import os
 import threading
 import time
@@ -12,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from fastprod._core.engine.engine import Engine
-from fastprod._core.producer.bulk_producer import BulkProducer
 from fastprod.acknowledgement import Acknowledgement
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
@@ -26,6 +26,7 @@ from fastprod.client.producer_events import ProducerEvents
 from fastprod.client.warm_up import WarmUp
 from fastprod.config import ProducerConfig
 from fastprod.deadline import check_timeout, slice_s
+from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 from fastprod.errors import (
     ApiError,
     ConfigError,
@@ -40,6 +41,7 @@ from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
 from fastprod.security.secret import Secret, is_unicode
 from fastprod.topic_name import check_topic_name
+from fastprod.transactional_producer import TransactionalProducer
 
 _log = Log("fastprod.producer")
 
@@ -48,7 +50,7 @@ _EXIT_TIMEOUT_S = 10.0
 _live: weakref.WeakSet[KafkaProducer] = weakref.WeakSet()
 
 
-class KafkaProducer(BulkProducer):
+class KafkaProducer(TransactionalProducer):
     """Sends records to Kafka; one instance serves every thread of a process.
 
     Args:
@@ -128,6 +130,7 @@ class KafkaProducer(BulkProducer):
             max_record_bytes=config.max_request_size,
             buffer_bytes=config.buffer_memory,
             max_block_ms=config.max_block_ms,
+            takes_records=config.transactional_id is None,
         )
         try:
             if self._sasl_user is not None:  # in the child of a fork
@@ -297,6 +300,8 @@ class KafkaProducer(BulkProducer):
                     _log.warning("close() in a delivery callback throws away what is left")
                     timeout = 0
                 deadline_s = None if timeout is None else time.monotonic() + timeout
+                if timeout != 0:
+                    self._end_transaction(deadline_s)
                 self._drain(timeout == 0, deadline_s)
             except BaseException:
                 deadline_s = time.monotonic()  # Ctrl-C: end at once, then let it through (P-A.9.7)
@@ -318,6 +323,9 @@ class KafkaProducer(BulkProducer):
     def _begin_to_close(self) -> None:
         """Take nothing more, and let what is queued go; `close` does the rest."""
         with self._lock:
+            manager = self._network_client.transactions
+            if manager is not None and manager.state.is_ongoing:
+                return  # it is to be aborted first
             if self._closer is None and not self._is_forked:
                 self._closing = True
                 self._detach()
@@ -377,10 +385,21 @@ class KafkaProducer(BulkProducer):
     # What the compiled half calls.
 
     def _not_open(self) -> None:
+        self._require_open()
+        self._require_transaction()
+
+    def _require_open(self) -> None:
+        """Raise why the producer is closed, or make an engine for the child of a fork."""
+        if not self.closed:
+            return
         error = self._events.fatal_error
         if error is not None and not self._closing:
+            if error.code in (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH):
+                raise copy.copy(error)  # P-A.3.17
             raise KafkaError(
-                f"the producer cannot go on: {error}; close it and make a new one"
+                f"the producer cannot go on: {error}; close it and make a new one",
+                code=error.code,
+                fatal=True,
             ) from error
         with self._lock:
             if self._is_forked and not self._closing:
@@ -389,9 +408,10 @@ class KafkaProducer(BulkProducer):
         if self.closed:
             raise ProducerClosedError()
 
-    def _require_open(self) -> None:
-        if self.closed:
-            self._not_open()
+    def _require_transaction(self) -> None:
+        manager = self._network_client.transactions
+        if manager is not None:
+            manager.fail_if_not_ready_for_send()
 
     def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""
@@ -482,6 +502,7 @@ class KafkaProducer(BulkProducer):
         partition = record.partition
         try:
             self._require_open()
+            self._require_transaction()
             began_s = time.monotonic()
             cluster = self._metadata.known_cluster
             if not (self._knows(record.topic, partition) and cluster.partitions(record.topic)):

@@ -119,6 +119,36 @@ def failed_metadata(topic: str, partition: int | None = None) -> RecordMetadata:
     return RecordMetadata(topic, UNKNOWN if partition is None else partition)
 
 
+class OffsetAndMetadata(NamedTuple):
+    """How far a consumer group has read one partition.
+
+    Attributes:
+        offset: of the next record to read, 0 or more.
+        metadata: a text of the consumer's own.
+        leader_epoch: of the last record that was read; -1: unknown (KIP-320).
+    """
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """What a member of a consumer group is known by there (KIP-447).
+
+    Attributes:
+        group_id: the group's name.
+        generation_id: the member's generation or epoch; -1: not checked.
+        member_id: the group's name for the member; empty: not checked.
+        group_instance_id: of a static member (KIP-345); None: it is none.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class OffsetRange(NamedTuple):
     """Records of a bulk send that stand together in a partition.
 

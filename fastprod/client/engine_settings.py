@@ -19,6 +19,7 @@ def engine_settings(config: ProducerConfig) -> dict[str, Any]:
     }
     return {
         "client_id": config.client_id,
+        "transactional_id": config.transactional_id,
         "buffer_bytes": config.buffer_memory,
         "max_receive_bytes": config.max_receive_bytes,
         "force_poll": os.environ.get("FASTPROD_POLL") == "poll",

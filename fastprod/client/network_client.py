@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from fastprod._core.delivery.result import ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.broker_connections import LONGEST_SLEEP_MS, BrokerConnections
@@ -34,16 +35,19 @@ from fastprod.errors import (
     AuthenticationError,
     IllegalStateError,
     KafkaError,
+    ProducerClosedError,
     UnsupportedVersionError,
     error_for_code,
 )
 from fastprod.log import Log
 from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA
 from fastprod.protocol.field_types import SchemaError
-from fastprod.records import Node
+from fastprod.records import Node, TopicPartition
 
 if TYPE_CHECKING:
     from fastprod.client.sasl.credentials import Credentials
+    from fastprod.client.transactions.transaction_manager import TransactionManager
+    from fastprod.client.transactions.transaction_requests import TransactionRequests
 
 _LOG = Log(__name__)
 
@@ -64,6 +68,9 @@ class Listener(Protocol):
     def failed_for_good(self, error: KafkaError) -> None:
         """The producer can send nothing any more."""
 
+    def sending_changed(self, is_open: bool) -> None:
+        """A transaction has begun, and records are welcome; or it ends, and they are not."""
+
 
 class NetworkClient:
     """The control thread of one producer.
@@ -76,6 +83,9 @@ class NetworkClient:
         listener: told of topics and of the end.
         clock_ms: monotonic ms.
         metrics: asked every turn, told every throttle time; None: nobody measures.
+
+    Attributes:
+        transactions: the calls of a transactional producer; None: it is not one.
 
     Threads: `start`, `wake`, `join` from any; the rest runs on the thread.
     Source: Java's NetworkClient, contract P-G.1, P-H.2, P-F.5.1.
@@ -130,14 +140,49 @@ class NetworkClient:
         self._producer_id = ProducerIdRequests(
             engine,
             ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
-            is_wanted=config.enable_idempotence,
+            is_wanted=config.enable_idempotence and config.transactional_id is None,
         )
+        self._states = states
+        self.transactions, self._transaction_requests = self._make_transactions()
         self._failures = FailureLog()
         self._is_stopped = False
         self._thread = threading.Thread(
             target=self._run,
             name=f"kafka-producer-network-thread | {config.client_id}",
             daemon=True,
+        )
+
+    def _make_transactions(
+        self,
+    ) -> tuple[TransactionManager | None, TransactionRequests | None]:
+        """Both halves of a transactional producer, if it is one."""
+        config = self._config
+        if config.transactional_id is None:
+            return None, None
+        from fastprod.client.transactions.transaction_manager import (  # noqa: PLC0415
+            TransactionManager,
+        )
+        from fastprod.client.transactions.transaction_requests import (  # noqa: PLC0415
+            TransactionRequests,
+        )
+
+        manager = TransactionManager(
+            config.transactional_id,
+            config.transaction_timeout_ms,
+            config.retry_backoff_ms,
+            self._engine,
+            wake=self.wake,
+            open_gate=self._listener.sending_changed,
+            on_fatal=self._listener.failed_for_good,
+            clock_ms=self._clock_ms,
+        )
+        return manager, TransactionRequests(
+            manager,
+            self._connections,
+            self._states,
+            config.client_id,
+            config.request_timeout_ms,
+            self._clock_ms,
         )
 
     def start(self) -> None:
@@ -187,6 +232,11 @@ class NetworkClient:
         """Why there is no producer id, as far as is known; "" once there is. Any thread."""
         return self._producer_id.error
 
+    def why_no_coordinator(self) -> str:
+        """Why transactional requests get no answer, as far as is known. Any thread."""
+        requests = self._transaction_requests
+        return "" if requests is None else requests.why_waiting()
+
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
         if self._thread.ident is not None:
@@ -214,6 +264,8 @@ class NetworkClient:
                 time.sleep(_DELAY_AFTER_ERROR_MS / 1000)
         if self._credentials is not None:
             self._credentials.end()
+        if self.transactions is not None:
+            self.transactions.close(ProducerClosedError())
 
     def _do_what_is_due(self) -> int:
         """Returns ms to the next look."""
@@ -225,6 +277,7 @@ class NetworkClient:
             self._connections.do_sasl(now_ms),
             self._maybe_update_metadata(now_ms),
             self._maybe_init_producer_id(now_ms),
+            self._do_transactions(now_ms),
             self._connections.connect_wanted(now_ms),
             self._connections.close_overdue(now_ms),
             LONGEST_SLEEP_MS if self._metrics is None else self._metrics.roll(),
@@ -262,16 +315,42 @@ class NetworkClient:
             case EventKind.ON_LEADER_HINT:
                 self._leaders.add_hint(event)
             case EventKind.ON_PRODUCER_ID_WANTED:
-                self._producer_id.want()
+                if self.transactions is None:  # else init_transactions asks
+                    self._producer_id.want()
             case EventKind.ON_FATAL:
-                self._listener.failed_for_good(self._fatal_error(event.code))
+                self._on_fatal(self._fatal_error(event.code))
             case EventKind.ON_FAILED:
-                self._failures.add(event, self._clock_ms())
+                if event.code != ERR_TXN_ABORTED:  # which the application asked for
+                    self._failures.add(event, self._clock_ms())
+                if self.transactions is not None:
+                    self.transactions.batch_failed(event)
+            case EventKind.ON_PARTITION_JOINED | EventKind.ON_TRANSACTION_DRAINED:
+                self._on_transaction(event)
             case EventKind.ON_PROTOCOL_ERROR:
                 self._connections.on_protocol_error(event)
             case EventKind.ON_STOPPED:
                 self._failures.say_if_due(self._clock_ms(), is_end=True)
                 self._is_stopped = True
+
+    # Transactions (P-I).
+
+    def _do_transactions(self, now_ms: int) -> int:
+        requests = self._transaction_requests
+        return LONGEST_SLEEP_MS if requests is None else requests.do_due(now_ms)
+
+    def _on_transaction(self, event: ControlEvent) -> None:
+        if self.transactions is None:
+            return
+        if event.kind == EventKind.ON_TRANSACTION_DRAINED:
+            self.transactions.drained(event.token, event.item_count, event.code)
+        elif event.topic is not None:
+            self.transactions.partition_joined(TopicPartition(event.topic, event.partition))
+
+    def _on_fatal(self, error: KafkaError) -> None:
+        if self.transactions is None:
+            self._listener.failed_for_good(error)
+        else:
+            self.transactions.fatal_error(error)
 
     def _count_throttle(self, throttle_ms: int) -> None:
         if self._metrics is not None:
@@ -293,13 +372,21 @@ class NetworkClient:
                     self._connections.on_sasl_answer(event.data, pending)
             elif pending.api_key == API_VERSIONS:
                 if event.data is not None:
-                    self._connections.on_api_versions(event.data, pending)
+                    self._on_api_versions(event.data, pending)
             elif pending.api_key == METADATA:
                 self._on_metadata(event, pending)
+            elif self._transaction_requests is not None:
+                self._transaction_requests.on_answer(event, pending)
             else:
                 self._on_producer_id(event, pending)
         except SchemaError as error:
             self._connections.refuse_answer(pending, error)
+
+    def _on_api_versions(self, data: bytes, pending: PendingRequest) -> None:
+        self._connections.on_api_versions(data, pending)
+        versions = self._states.api_versions(pending.node_id)
+        if self.transactions is not None and versions is not None:
+            self.transactions.learn_features(versions)
 
     # Metadata (P-H.2).
 

@@ -15,6 +15,7 @@ class SendingHalf(Protocol):
     @property
     def _engine(self) -> Engine: ...
     def _detach(self) -> None: ...
+    def _take_records(self, takes: bool) -> None: ...
     def _topic_known(self, ref: TopicRef) -> None: ...
     def _topic_forgotten(self, name: str) -> None: ...
 
@@ -49,6 +50,10 @@ class ProducerEvents:
         """A connection or the producer id is ready: who waits looks again."""
         with self.changed:
             self.changed.notify_all()
+
+    def sending_changed(self, is_open: bool) -> None:
+        """A transaction begins or ends: records are welcome from now on, or not."""
+        self._producer._take_records(is_open)
 
     def failed_for_good(self, error: KafkaError) -> None:
         """A fatal error: later sends raise it."""

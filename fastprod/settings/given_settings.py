@@ -18,7 +18,14 @@ JAAS: Final = "sasl_jaas_config"
 """Kafka's setting that holds several of ours."""
 
 # Ours that may be given as None, which is kafka-python's default for them.
-_NONE_MEANS_NOTHING: Final = ("ssl_", "sasl_", "https_ca_", "enable_s", "proxy_")
+_NONE_MEANS_NOTHING: Final = (
+    "ssl_",
+    "sasl_",
+    "https_ca_",
+    "enable_s",
+    "proxy_",
+    "transactional_id",
+)
 
 
 Given = tuple[str, Any]

@@ -73,7 +73,7 @@ IGNORED: Final = {
 The files that Kafka's vendors hand out for all clients have some of them.
 """
 
-_NO_TRANSACTIONS: Final = "transactions are not in this version; leave it out"
+_NO_TWO_PHASES: Final = "two-phase commit (KIP-939) is not in this version; leave it out"
 _LATER: Final = "it belongs to Kafka 4.4 or later, and this version does not have it; leave it out"
 _JAVA: Final = "it concerns the Java virtual machine only; leave it out"
 _OPENSSL: Final = "OpenSSL's own configuration says that; leave it out"
@@ -83,9 +83,7 @@ _ASSERTION: Final = (
 )
 
 REFUSED: Final = {
-    "transactional_id": _NO_TRANSACTIONS,
-    "transaction_timeout_ms": _NO_TRANSACTIONS,
-    "transaction_two_phase_commit_enable": _NO_TRANSACTIONS,
+    "transaction_two_phase_commit_enable": _NO_TWO_PHASES,
     "partitioner_rack_aware": _LATER,
     "client_rack": _LATER,
     "metadata_cluster_check_enable": _LATER,

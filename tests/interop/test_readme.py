@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from conftest import TopicFactory
+from fastprod import KafkaProducer
 from kafka_cluster import KafkaCluster
 from support.records.readers import end_offsets, read_with_confluent
 
@@ -52,6 +53,23 @@ def test_the_python_printed_sends_what_it_says(
     assert "bootstrap_servers" in settings
     assert broker == "2 0 b'one espresso'\n"
     assert sum(end_offsets(kafka.bootstrap_servers, name).values()) == 101_001
+
+
+def test_the_loop_printed_copies_each_record_once(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    source, target = topic(kafka), topic(kafka)
+    inputs = [b"dish %d" % number for number in range(1_200)]
+    with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send_many(source, inputs).result(COMMAND_TIMEOUT_S)
+    (loop,) = blocks("python transactions")
+    text = adapted(loop, kafka, source).replace("dishes", target).replace("kitchen", source)
+
+    def copied() -> list[bytes | None]:
+        (records,) = read_with_confluent(kafka.bootstrap_servers, target, committed=True).values()
+        return [record.value for record in records]
+
+    names = {"running": lambda: len(copied()) < len(inputs)}
+    exec(compile(text, "README.md, transactions", "exec"), names)
+    assert copied() == [value.upper() for value in inputs]
 
 
 def test_make_demo_compares_what_it_sent() -> None:

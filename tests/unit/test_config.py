@@ -15,6 +15,8 @@ from fastprod.errors import ConfigError
 
 # Defaults of Apache Kafka 4.3.0's ProducerConfig; ours differ where design.md says so.
 KAFKA_DEFAULTS: dict[str, Any] = {
+    "transaction.timeout.ms": 60000,
+    "transactional.id": None,
     "acks": "all",
     "buffer.memory": 33554432,
     "client.dns.lookup": "use_all_dns_ips",
@@ -201,7 +203,6 @@ def test_bootstrap_servers_are_required() -> None:
         "ssl.truststore.password",
         "sasl.password",
         "ssl.engine.id",
-        "transactional_id",
         "transaction.two.phase.commit.enable",
         "client.rack",
         "sasl_pasword_misspelt",
@@ -459,6 +460,6 @@ def test_describe_has_a_complete_row_for_every_setting() -> None:
 
 def test_every_default_is_in_its_own_range() -> None:
     for name, setting in SETTINGS.items():
-        if name != "bootstrap_servers":
+        if name not in ("bootstrap_servers", "transactional_id"):  # which have none
             value = "all" if name == "acks" else setting.default
             assert setting.parse(name, value) == setting.default

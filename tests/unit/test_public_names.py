@@ -25,15 +25,21 @@ CONFIG = {"explicit", "proxy", "sasl", "tls", "values"}
 
 OF_CLASSES = {
     fastprod.KafkaProducer: {
+        "abort_transaction",
         "append_columns",
+        "begin_transaction",
         "close",
         "closed",
+        "commit_transaction",
         "config",
         "flush",
+        "init_transactions",
         "metrics",
         "partitions_for",
         "send",
         "send_many",
+        "send_offsets_to_transaction",
+        "transaction",
         "try_send",
         "set_sasl_credentials",
         "warmup",
@@ -67,6 +73,14 @@ OF_CLASSES = {
     },
     fastprod.Headers: {"add", "all", "freeze", "is_frozen", "last", "remove", "to_list"},
     fastprod.ProducerRecord: {"headers", "key", "partition", "timestamp_ms", "topic", "value"},
+    fastprod.ConsumerGroupMetadata: {
+        *NAMED_TUPLE,
+        "generation_id",
+        "group_id",
+        "group_instance_id",
+        "member_id",
+    },
+    fastprod.OffsetAndMetadata: {*NAMED_TUPLE, "leader_epoch", "metadata", "offset"},
     fastprod.TopicPartition: {*NAMED_TUPLE, "partition", "topic"},
     fastprod.Node: {*NAMED_TUPLE, "host", "id", "port", "rack"},
     fastprod.PartitionInfo: {

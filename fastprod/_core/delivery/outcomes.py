@@ -8,6 +8,7 @@ from fastprod._core.delivery.result import (
     ERR_EXPIRED,
     ERR_NO_CODEC,
     ERR_NO_ZSTD,
+    ERR_TXN_ABORTED,
     WAIT_LEADER,
     WAIT_PRODUCER_ID,
 )
@@ -18,6 +19,7 @@ from fastprod.errors import (
     InvalidRecordError,
     KafkaError,
     RecordTooLargeError,
+    TransactionAbortedError,
     UnsupportedCompressionTypeError,
     UnsupportedVersionError,
     error_for_code,
@@ -66,7 +68,7 @@ def error_for_outcome(
             reason=message or _reason(last_code),
         )
     if code < -1:
-        return _local_error(code, topic, partition, record_count, detail)
+        return _local_error(code, topic, partition, record_count, detail, message)
     if record_errors:
         return _record_error(code, topic, partition, index, message, record_errors)
     if code == MESSAGE_TOO_LARGE:
@@ -97,8 +99,17 @@ def _reason(last_code: int) -> str:
 
 
 def _local_error(
-    code: int, topic: str, partition: int, record_count: int, detail: int
+    code: int, topic: str, partition: int, record_count: int, detail: int, message: str | None
 ) -> KafkaError:
+    if code == ERR_TXN_ABORTED:
+        because = f": {message}" if message else ""
+        return TransactionAbortedError(
+            f"{record_count:,} record(s) for topic {topic!r}, partition {partition} were not sent, "
+            f"because their transaction is aborted{because}",
+            topic=topic,
+            partition=partition,
+            record_count=record_count,
+        )
     if code == ERR_NO_ZSTD:
         return UnsupportedVersionError(
             f"topic {topic!r}, partition {partition}: zstd needs Produce version 7, the broker has "

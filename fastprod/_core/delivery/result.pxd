@@ -24,6 +24,7 @@ cpdef enum:
     ERR_SPLIT = -1003           # look at the children
     ERR_NO_CODEC = -1005        # compression failed
     ERR_NO_ZSTD = -1006         # the broker's Produce version is too old for zstd (P-F.3.3)
+    ERR_TXN_ABORTED = -1007     # never sent: its transaction was aborted (P-A.8.6)
 
 cpdef enum:
     # WaitReason: what an expired batch was waiting for, where no broker said anything (see

@@ -17,6 +17,7 @@ cdef enum:
 cdef enum:
     CLOSED = 1              # takes nothing more, what it has is to go
     CLOSED_AND_DISCARDS = 2     # takes nothing more, what it has is thrown away
+    BETWEEN_TRANSACTIONS = 3    # takes nothing until the next one begins, what it has is to go
 
 cdef struct PartitionList:
     # First come, first served. Through the partitions: nothing here can run out of memory.
@@ -59,6 +60,9 @@ cdef struct Partition:
     ProducerBatch* flight_first     # drained and not complete, in sequence order
     ProducerBatch* flight_last
     int32_t flight_count
+    int64_t transaction             # the one that it is part of, or is to be (P-I.2.1); 0: none yet
+    bint is_added                   # it is: its records may go (P-I.2.3)
+    Partition* next_joining         # to be told of
     bint has_unresolved             # P-F.5.7
     bint needs_bump                 # P-F.5.9, done when nothing is outstanding
 
@@ -141,8 +145,11 @@ cdef FpStatus accumulator_append(
     Slab* extra, void* future, Appended* out) noexcept nogil
 
 # Take nothing more: later appends are FP_CLOSED, and those under way have ended on return, so that
-# an I/O thread which is told to stop after this finds everything. THREADS any.
-cdef void accumulator_close(Accumulator* a, bint discards) noexcept nogil
+# an I/O thread which is told to stop after this finds everything. `how`: CLOSED, or another of
+# those; BETWEEN_TRANSACTIONS changes nothing about what is closed for good. THREADS any.
+cdef void accumulator_close(Accumulator* a, int32_t how) noexcept nogil
+# A transaction has begun: take records again, unless it was closed for good. THREADS any.
+cdef void accumulator_open(Accumulator* a) noexcept nogil
 
 # The partition has changed in a way that may let a batch go: let the I/O thread look at it. Kick
 # after this. THREADS any.

@@ -374,14 +374,22 @@ cdef FpStatus accumulator_append(
     return status
 
 
-cdef void accumulator_close(Accumulator* a, bint discards) noexcept nogil:
+cdef void accumulator_open(Accumulator* a) noexcept nogil:
+    fp_mutex_lock(&a.topics_lock)
+    if a.closed == BETWEEN_TRANSACTIONS:
+        fp_store_i32(&a.closed, 0)
+    fp_mutex_unlock(&a.topics_lock)
+
+
+cdef void accumulator_close(Accumulator* a, int32_t how) noexcept nogil:
     # 1. An append sees that we are open. 2. We close. 3. The I/O thread finds nothing and ends.
     # 4. The append queues its record: nobody would ever complete it. So 3 waits for 4, by the lock.
     cdef Topic* topic
     cdef Partition* partition
     cdef int32_t i
-    fp_store_i32(&a.closed, CLOSED_AND_DISCARDS if discards else CLOSED)
     fp_mutex_lock(&a.topics_lock)
+    if how != BETWEEN_TRANSACTIONS or a.closed == 0:
+        fp_store_i32(&a.closed, how)
     topic = a.topics
     fp_mutex_unlock(&a.topics_lock)
     while topic != NULL:

@@ -155,6 +155,8 @@ cdef void batch_fail(
         _explain(io, batch)
     elif code == UNSUPPORTED_VERSION and message == NULL:
         _explain(io, batch)
+    if io.transaction_code == 0:
+        io.transaction_code = code      # the event may find no memory
     io.counters.records_failed += batch.count
     if code == ERR_ABORTED:
         io.counters.records_aborted += batch.count

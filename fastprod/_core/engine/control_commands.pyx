@@ -4,15 +4,16 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, strdup
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
-from fastprod._core.bytes.sync cimport fp_store_i32
+from fastprod._core.bytes.sync cimport fp_load_ptr, fp_store_i32
 from fastprod._core.bytes.wire cimport fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
-    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
-    METADATA_REFRESHED, Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
+    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
+    DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
+    Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
-from fastprod._core.engine.expiry cimport abort_all
+from fastprod._core.engine.expiry cimport abort_all, abort_undrained
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov,
@@ -20,10 +21,11 @@ from fastprod._core.engine.in_flight cimport (
 from fastprod._core.engine.node_connection cimport (
     node_connect, node_drop, node_in_slot, node_send, node_set_state, node_swap, request_take,
 )
-from fastprod._core.engine.ready_list cimport touch, touch_all
+from fastprod._core.engine.ready_list cimport look_at_touched, take_announced, touch, touch_all
 from fastprod._core.engine.sender_state cimport (
     IoThread, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node, RequestHandler,
 )
+from fastprod._core.engine.sequences cimport transaction_begin
 from fastprod._core.io.channel cimport CLOSE_LOCAL, channel_is_sending
 
 cdef enum:
@@ -193,6 +195,28 @@ cdef void _set_producer_id_error(IoThread* io, Event* event) noexcept nogil:
         event.data = NULL
 
 
+cdef bint _obey_transaction(IoThread* io, Event* event) noexcept nogil:
+    """False: the command is not about transactions."""
+    cdef Partition* p
+    if event.kind == DO_BEGIN_TRANSACTION:
+        transaction_begin(io, event.adds_implicitly)
+        touch_all(io)
+    elif event.kind == DO_ADD_PARTITION:
+        p = (<Partition**>fp_load_ptr(<void**>&event.topic.partitions))[event.partition]
+        p.is_added = True
+        touch(io, p)
+    elif event.kind == DO_ABORT_UNDRAINED:
+        abort_undrained(io, event.code, <const char*>event.data)    # NUL-terminated by who sent it
+    elif event.kind == DO_END_TRANSACTION:
+        take_announced(io)
+        look_at_touched(io)     # what was appended before this belongs to it
+        io.in_transaction = False
+        io.ending = event.token
+    else:
+        return False
+    return True
+
+
 cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     """One command of the control thread. Takes the event."""
     cdef Node* node
@@ -225,7 +249,7 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
         io.asked_metadata = False
     elif event.kind == DO_FAIL:
         fp_store_i32(&io.fatal_code, event.code)
-    else:
+    elif not _obey_transaction(io, event):
         node = node_in_slot(io, event.slot)
         if node != NULL and node.channel != NULL:
             if event.kind == DO_READY:

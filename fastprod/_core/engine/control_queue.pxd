@@ -27,6 +27,11 @@ cdef enum CommandKind:
     DO_HOLD = 14            # slot, is_held
     # slot: of the spare, produce_version: it takes its node's place when nothing is in flight
     DO_SWAP = 15
+    DO_BEGIN_TRANSACTION = 16   # adds_implicitly: the first records add their partitions
+    DO_ADD_PARTITION = 17   # topic, partition: part of the transaction, its records may go
+    DO_ABORT_UNDRAINED = 18     # code, data: why; what has never left fails
+    # token: no partition joins any more; ON_TRANSACTION_DRAINED once every record has its outcome
+    DO_END_TRANSACTION = 19
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
@@ -44,6 +49,9 @@ cpdef enum EventKind:
     ON_STOPPED = 110
     ON_PROTOCOL_ERROR = 111     # slot, fault, and what that says
     ON_SWAPPED = 112        # slot: of the spare, whose connection is its node's now
+    ON_PARTITION_JOINED = 113   # topic, partition: has its first records of this transaction
+    # token, item_count: partitions that joined, code of the first batch that failed or 0
+    ON_TRANSACTION_DRAINED = 114
     ON_WAKE = 200           # look at what is due
     ON_WARM_WANTED = 201    # node_id: connect although there is nothing to send
 
@@ -78,6 +86,7 @@ cdef struct Event:
     ChannelLayer* tls           # held; NULL: plain TCP
     ChannelLayer* proxy         # held; NULL: none
     bint is_held                # no Produce request leaves to the node
+    bint adds_implicitly
     uint32_t release_bytes
     int64_t token               # the control thread's name for a request
     int64_t producer_id

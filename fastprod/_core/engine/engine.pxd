@@ -18,6 +18,7 @@ cdef class Engine:
     cdef Accumulator accumulator
     cdef IoThread io
     cdef bytes client_id        # owned for io.header
+    cdef bytes transactional_id     # the same; None: no transactions
     cdef bint is_ready          # set up completely
     cdef bint is_abandoned      # inherited by a fork: the parent's
     cdef dict topics

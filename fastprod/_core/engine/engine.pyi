@@ -78,6 +78,8 @@ class Engine:
         client_id: goes into every Produce request.
         buffer_bytes: size of the pool, a hard bound.
         max_receive_bytes: largest answer.
+        transactional_id: goes into every Produce request; with it records are taken from
+            `begin_transaction` on only. None: no transactions.
         force_poll: use poll(2) even where there is epoll.
         acks: -1, 0 or 1.
         compression: a key of `CODECS`.
@@ -116,6 +118,7 @@ class Engine:
         client_id: str,
         buffer_bytes: int,
         max_receive_bytes: int,
+        transactional_id: str | None = None,
         force_poll: bool = False,
         acks: int,
         compression: str,
@@ -214,6 +217,25 @@ class Engine:
         """Fail everything, now and later, with a Kafka error code."""
     def abort_pending(self, code: int) -> None:
         """Fail everything queued and in flight; later sends are welcome."""
+    def begin_transaction(self, adds_implicitly: bool) -> None:
+        """Take records again: they belong to a new transaction.
+
+        An engine with a transactional id takes none before, and none after its end.
+
+        Args:
+            adds_implicitly: a partition becomes part of it by its first Produce request (KIP-890);
+                False: ON_PARTITION_JOINED asks for `add_partition` before its records go.
+        """
+    def add_partition(self, topic: str, partition: int) -> None:
+        """A partition is part of the transaction: its records may go."""
+    def abort_undrained(self, code: int, why: str) -> None:
+        """Take no more records, and fail with `code` those that have never left; `why`: in words.
+
+        What was sent and has no answer yet goes on until it has (P-D.10.2).
+        """
+    def end_transaction(self, token: int) -> None:
+        """Take no more records, let none linger, and tell by ON_TRANSACTION_DRAINED with `token`,
+        not 0, when every record has its outcome. ON_FAILED comes before, for each that failed."""
     def metadata_seen(self) -> None:
         """Metadata was looked at: the I/O thread asks again if it still misses a leader."""
     def set_disconnect_reason(self, text: str, slot: int) -> None:

@@ -21,14 +21,16 @@ from fastprod._core.delivery.result cimport (
     incomplete_close, incomplete_last_number, incomplete_record_count, incomplete_wait,
 )
 from fastprod._core.engine.accumulator cimport (
-    Accumulator, Topic, accumulator_close, accumulator_destroy, accumulator_init,
-    accumulator_add_topic, accumulator_kick, topic_set_partition_count,
+    Accumulator, BETWEEN_TRANSACTIONS, CLOSED, CLOSED_AND_DISCARDS, Topic, accumulator_add_topic,
+    accumulator_close, accumulator_destroy, accumulator_init, accumulator_kick, accumulator_open,
+    topic_set_partition_count,
 )
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_CLOSE, DO_CONNECT, DO_DISCONNECT_REASON, DO_FAIL, DO_HOLD, DO_LEADERS,
-    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
-    METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
+    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
+    DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
+    Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
@@ -50,7 +52,6 @@ CODECS = {
     "none": CODEC_NONE, "gzip": CODEC_GZIP, "snappy": CODEC_SNAPPY, "lz4": CODEC_LZ4,
     "zstd": CODEC_ZSTD,
 }
-
 
 NodeFigures = namedtuple(
     "NodeFigures",
@@ -103,9 +104,11 @@ cdef class Engine:
     """The native side of one producer. See engine.pyi."""
 
     def __cinit__(
-        self, *, client_id, buffer_bytes, max_receive_bytes, force_poll=False, **settings
+        self, *, client_id, buffer_bytes, max_receive_bytes, transactional_id=None,
+        force_poll=False, **settings
     ):
         self.client_id = client_id.encode()
+        self.transactional_id = None if transactional_id is None else transactional_id.encode()
         self.topics = {}
         check(accumulator_init(&self.accumulator, buffer_bytes))
         check(io_init(&self.io, &self.accumulator, force_poll, max_receive_bytes))
@@ -130,13 +133,17 @@ cdef class Engine:
         io.retries = settings["retries"]
         io.max_request_bytes = settings["max_request_bytes"]
         io.availability_timeout_ns = fp_ms_to_ns(settings["availability_timeout_ms"])
-        io.max_idle_ns = -1
-        if settings["max_idle_ms"] >= 0:
-            io.max_idle_ns = fp_ms_to_ns(settings["max_idle_ms"])
+        idle_ms = settings["max_idle_ms"]
+        io.max_idle_ns = fp_ms_to_ns(idle_ms) if idle_ms >= 0 else -1
         io.send_buffer_bytes = settings["send_buffer_bytes"]
         io.receive_buffer_bytes = settings["receive_buffer_bytes"]
         io.idempotent = settings["idempotent"]
         io.asked_producer_id = io.idempotent    # the control thread starts with it (P-A.1.5)
+        if self.transactional_id is not None:
+            io.is_transactional = True
+            io.header.transactional_id = self.transactional_id
+            io.header.transactional_id_size = len(self.transactional_id)
+            a.closed = BETWEEN_TRANSACTIONS
         io.guarantee_order = settings["guarantee_order"]
         a.batch_bytes = settings["batch_bytes"]
         a.record_bytes_cap = min(
@@ -274,6 +281,34 @@ cdef class Engine:
         command.code = code
         self._push(command)
 
+    def begin_transaction(self, bint adds_implicitly):
+        """Take records, which belong to a new transaction. See engine.pyi."""
+        cdef Event* command = self._command(DO_BEGIN_TRANSACTION, -1, None)
+        command.adds_implicitly = adds_implicitly
+        self._push(command)
+        accumulator_open(&self.accumulator)
+
+    def add_partition(self, str topic, int32_t partition):
+        """A partition is part of the transaction: its records may go."""
+        cdef Event* command = self._command(DO_ADD_PARTITION, -1, None)
+        command.topic = self.topic_ref(topic).topic
+        command.partition = partition
+        self._push(command)
+
+    def abort_undrained(self, int code, str why):
+        """Take no more records, and fail those that have never left. See engine.pyi."""
+        cdef Event* command = self._command(DO_ABORT_UNDRAINED, -1, why.encode() + b"\0")
+        command.code = code
+        accumulator_close(&self.accumulator, BETWEEN_TRANSACTIONS)
+        self._push(command)
+
+    def end_transaction(self, int64_t token):
+        """Take no more records; tell when every one has its outcome. See engine.pyi."""
+        cdef Event* command = self._command(DO_END_TRANSACTION, -1, None)
+        command.token = token
+        accumulator_close(&self.accumulator, BETWEEN_TRANSACTIONS)
+        self._push(command)
+
     def metadata_seen(self):
         """Metadata was looked at: a leader still missing is asked for again."""
         self._push(self._command(METADATA_REFRESHED, -1, None))
@@ -285,11 +320,9 @@ cdef class Engine:
 
     def set_topic(self, str name, bytes topic_id, list leaders):
         """`leaders`: (slot, epoch, node id), each -1 if unknown, for partitions 0..n-1."""
-        cdef TopicRef ref = self.topic_ref(name)
-        cdef Topic* topic = ref.topic
+        cdef Topic* topic = self.topic_ref(name).topic
         cdef int32_t count = len(leaders)
-        cdef int32_t made
-        cdef int32_t i
+        cdef int32_t made, i
         cdef Event* event
         cdef int32_t* has_leader
         cdef LeaderUpdate* updates
@@ -354,8 +387,7 @@ cdef class Engine:
         accumulator_kick(&self.accumulator)
 
     cdef TopicRef topic_ref(self, str name):
-        cdef TopicRef ref = self.topics.get(name)
-        cdef TopicRef made
+        cdef TopicRef made, ref = self.topics.get(name)
         cdef bytes encoded
         if ref is None:
             encoded = name.encode()
@@ -416,8 +448,7 @@ cdef class Engine:
 
     def flush(self, timeout_s):
         """Wait until all sent so far is complete; None if it is. See engine.pyi."""
-        cdef int64_t deadline_ns = _deadline(timeout_s)
-        cdef int64_t until_ns
+        cdef int64_t until_ns, deadline_ns = _deadline(timeout_s)
         cdef uint64_t last
         cdef FpStatus status = FP_TIMEDOUT
         if self.is_abandoned:
@@ -445,7 +476,7 @@ cdef class Engine:
         if self.is_abandoned:
             return
         with nogil:
-            accumulator_close(&self.accumulator, discards)
+            accumulator_close(&self.accumulator, CLOSED_AND_DISCARDS if discards else CLOSED)
             pool_close(&self.accumulator.pool)
             accumulator_kick(&self.accumulator)
 
@@ -495,16 +526,12 @@ cdef class Engine:
     @property
     def has_producer_id(self):
         """Whether idempotence lets records go."""
-        return not self.io.idempotent or self.io.producer_id >= 0
+        return not self.io.idempotent or self.io.producer_id >= 0 or self.io.is_transactional
 
     @property
     def in_flight_count(self):
         """Requests in flight to all nodes."""
-        total = 0
-        for slot in range(self.io.node_count):
-            if self.io.nodes[slot] != NULL:
-                total += self.io.nodes[slot].flights.count
-        return total
+        return sum(self.flights(slot) for slot in range(self.io.node_count))
 
     def is_throttled(self, int slot):
         """Whether a node wants to be left alone now (P-G.8)."""
@@ -520,8 +547,7 @@ cdef class Engine:
 
     def counters(self):
         """Totals and gauges; see engine.pyi."""
-        found = self.io.counters
-        found = dict(found)
+        found = dict(self.io.counters)
         found["buffer_total_bytes"] = self.accumulator.pool.total_bytes
         callback_bytes = available_bytes = 0
         if not self.is_abandoned:

@@ -7,3 +7,5 @@ from fastprod._core.engine.sender_state cimport IoThread
 cdef void expire(IoThread* io) noexcept nogil
 # Fail everything, queued and in flight, with `code`; slabs of requests under way stay (P-D.8.4).
 cdef void abort_all(IoThread* io, int32_t code) noexcept nogil
+# Fail what has never left with `code` and `why` in words or NULL; the rest goes on (P-D.10.2).
+cdef void abort_undrained(IoThread* io, int32_t code, const char* why) noexcept nogil

@@ -99,14 +99,53 @@ cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept no
     touch(io, p)
 
 
-cdef void _abort_list(IoThread* io, PartitionList* parts, int32_t code) noexcept nogil:
+cdef void _abort_undrained(
+    IoThread* io, Partition* p, int32_t code, const char* why
+) noexcept nogil:
+    """Those with a sequence are in front: they may have been written, and are sent again."""
+    cdef ProducerBatch* batch
+    cdef ProducerBatch* following
+    cdef ProducerBatch* last = NULL
+    cdef int32_t kept = 0
+    cdef int32_t why_size = -1 if why == NULL else <int32_t>strlen(why)
+    fp_mutex_lock(&p.lock)
+    batch = p.head
+    while batch != NULL and batch.has_sequence:
+        last = batch
+        batch = batch.next
+        kept += 1
+    if last == NULL:
+        p.head = NULL
+    else:
+        last.next = NULL
+    p.tail = last
+    p.queue_count = kept
+    fp_mutex_unlock(&p.lock)
+    while batch != NULL:
+        following = batch.next
+        batch.next = NULL
+        batch.is_closed = True
+        batch_fail(io, batch, code, 0, <const uint8_t*>why, why_size)
+        batch_release(io, batch)
+        batch = following
+    touch(io, p)
+
+
+cdef void _abort_list(
+    IoThread* io, PartitionList* parts, int32_t code, bint undrained_only, const char* why
+) noexcept nogil:
     cdef Partition* p = parts.first
     while p != NULL:
-        _abort_partition(io, p, code)
+        if undrained_only:
+            _abort_undrained(io, p, code, why)
+        else:
+            _abort_partition(io, p, code)
         p = p.place_next
 
 
-cdef void abort_all(IoThread* io, int32_t code) noexcept nogil:
+cdef void _abort(
+    IoThread* io, int32_t code, bint undrained_only, const char* why
+) noexcept nogil:
     cdef int32_t slot
     cdef Node* node
     take_announced(io)
@@ -114,8 +153,16 @@ cdef void abort_all(IoThread* io, int32_t code) noexcept nogil:
     for slot in range(io.node_count + 1):
         node = node_at(io, slot)
         if node != NULL:
-            _abort_list(io, &node.due, code)
-            _abort_list(io, &node.lingering, code)
-            _abort_list(io, &node.held, code)
-            _abort_list(io, &node.resting, code)
+            _abort_list(io, &node.due, code, undrained_only, why)
+            _abort_list(io, &node.lingering, code, undrained_only, why)
+            _abort_list(io, &node.held, code, undrained_only, why)
+            _abort_list(io, &node.resting, code, undrained_only, why)
     look_at_touched(io)
+
+
+cdef void abort_all(IoThread* io, int32_t code) noexcept nogil:
+    _abort(io, code, False, NULL)
+
+
+cdef void abort_undrained(IoThread* io, int32_t code, const char* why) noexcept nogil:
+    _abort(io, code, True, why)

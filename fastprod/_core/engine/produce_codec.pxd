@@ -6,14 +6,17 @@ from fastprod._core.engine.in_flight cimport Request
 
 cdef enum:
     PRODUCE_FLEXIBLE_VERSION = 9
+    PRODUCE_IMPLICIT_ADD_VERSION = 12   # a partition joins its transaction by it (KIP-890)
     PRODUCE_TOPIC_ID_VERSION = 13
     PRODUCE_ZSTD_VERSION = 7
     PRODUCE_THROTTLE_VERSION = 6
 
 cdef struct ProduceHeader:
-    # What all Produce requests of one producer share. BORROWS client_id.
+    # What all Produce requests of one producer share. BORROWS client_id and transactional_id.
     const uint8_t* client_id
     int16_t client_id_size
+    const uint8_t* transactional_id     # NULL: no transactions
+    int16_t transactional_id_size
     int16_t acks
     int32_t timeout_ms
 

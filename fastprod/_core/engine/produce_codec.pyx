@@ -105,7 +105,7 @@ cdef int32_t produce_find(
 
 cdef size_t _scratch_bound(Request* request, const ProduceHeader* header) noexcept nogil:
     """Most bytes the request takes outside the slabs."""
-    cdef size_t bound = 64 + header.client_id_size
+    cdef size_t bound = 64 + header.client_id_size + header.transactional_id_size
     cdef int32_t i
     for i in range(request.batch_count):
         bound += BATCH_HEADER_BYTES + 64 + _topic(request.batches[i]).name_size
@@ -132,6 +132,21 @@ cdef uint8_t* _put_count(uint8_t* p, int32_t count, bint flexible) noexcept nogi
     return p + 4
 
 
+cdef uint8_t* _put_transactional_id(
+    uint8_t* p, const ProduceHeader* header, bint flexible
+) noexcept nogil:
+    cdef bint is_null = header.transactional_id == NULL
+    if flexible:
+        p = uvarint_put(p, 0 if is_null else <uint64_t>header.transactional_id_size + 1)
+    else:
+        fp_put_u16(p, 0xFFFF if is_null else <uint16_t>header.transactional_id_size)
+        p += 2
+    if not is_null:
+        memcpy(p, header.transactional_id, header.transactional_id_size)
+        p += header.transactional_id_size
+    return p
+
+
 cdef uint8_t* _put_head(
     uint8_t* p, Request* request, const ProduceHeader* header, bint flexible
 ) noexcept nogil:
@@ -145,11 +160,8 @@ cdef uint8_t* _put_head(
     p += header.client_id_size
     if flexible:
         p[0] = 0                # request header: no tagged fields
-        p[1] = 0                # transactional id: null
-        p += 2
-    else:
-        fp_put_u16(p, 0xFFFF)   # transactional id: null
-        p += 2
+        p += 1
+    p = _put_transactional_id(p, header, flexible)
     fp_put_u16(p, <uint16_t>header.acks)
     fp_put_u32(p + 2, <uint32_t>header.timeout_ms)
     return p + 6
@@ -191,7 +203,8 @@ cdef void _add_iov(Request* request, void* base, size_t size) noexcept nogil:
 
 
 cdef uint8_t* _put_partition(
-    Request* request, ProducerBatch* batch, uint8_t** cut, uint8_t* p, bint flexible
+    Request* request, const ProduceHeader* header, ProducerBatch* batch, uint8_t** cut, uint8_t* p,
+    bint flexible
 ) noexcept nogil:
     """Index, records size and batch header into the scratch, then the slabs as they are."""
     cdef uint32_t size = BATCH_HEADER_BYTES + batch.wire_bytes
@@ -203,7 +216,7 @@ cdef uint8_t* _put_partition(
     else:
         fp_put_u32(p, size)
         p += 4
-    batch_write_header(batch, p, False)
+    batch_write_header(batch, p, header.transactional_id != NULL)
     p += BATCH_HEADER_BYTES
     _add_iov(request, cut[0], p - cut[0])
     cut[0] = p
@@ -239,7 +252,7 @@ cdef FpStatus produce_encode(Request* request, const ProduceHeader* header) noex
         run = _run_of_topic(request, at)
         p = _put_topic(p, request, at, run, flexible)
         for i in range(at, at + run):
-            p = _put_partition(request, request.batches[i], &cut, p, flexible)
+            p = _put_partition(request, header, request.batches[i], &cut, p, flexible)
         if flexible:
             p[0] = 0            # topic: no tagged fields
             p += 1

@@ -4,11 +4,15 @@ from libc.stdint cimport int32_t, int64_t
 from fastprod._core.bytes.sync cimport (
     fp_fence, fp_load_i32_acq, fp_mutex_lock, fp_mutex_unlock, fp_store_i32, fp_xchg_ptr,
 )
-from fastprod._core.engine.accumulator cimport CLOSED, Partition, PartitionList, batch_is_full
+from fastprod._core.engine.accumulator cimport (
+    BETWEEN_TRANSACTIONS, CLOSED, Partition, PartitionList, batch_is_full,
+)
 from fastprod._core.engine.control_queue cimport Event, ON_PRODUCER_ID_WANTED, event_new, event_push
 from fastprod._core.engine.load_table cimport mark_busy
 from fastprod._core.engine.sender_state cimport IoThread, Node
-from fastprod._core.engine.sequences cimport sequence_allows, sequence_settle
+from fastprod._core.engine.sequences cimport (
+    sequence_allows, sequence_settle, transaction_join,
+)
 from fastprod._core.engine.timer_heap cimport (
     NEVER, Timer, timer_clear, timer_pop_due, timer_set,
 )
@@ -191,6 +195,8 @@ cdef void _look(IoThread* io, Partition* p) noexcept nogil:
     io.counters.looks += 1
     if p.has_unresolved or p.needs_bump:
         sequence_settle(io, p)
+    if io.is_transactional and p.queue_count > 0:
+        transaction_join(io, p)
     if p.queue_count > 0:       # one that it gets now is announced
         fp_mutex_lock(&p.lock)
         state = head_state(io, p, &due_ns)
@@ -228,10 +234,10 @@ cdef void look_at_touched(IoThread* io) noexcept nogil:
 # Nodes.
 
 cdef bint _is_pressed(IoThread* io) noexcept nogil:
-    """Every linger is off: memory is short, somebody flushes, or we are closing."""
+    """Every linger is off: memory is short, somebody flushes, or a transaction or all ends."""
     return (
         io.accumulator.pool.waiting > 0 or io.accumulator.flushing > 0
-        or io.accumulator.closed == CLOSED
+        or io.accumulator.closed == CLOSED or io.accumulator.closed == BETWEEN_TRANSACTIONS
     )
 
 

@@ -27,7 +27,9 @@ from fastprod._core.engine.node_connection cimport (
     node_check_time_out, node_count_bytes, node_drop, node_send, nodes_after_poll,
     request_recycle, request_take,
 )
-from fastprod._core.engine.produce_codec cimport PRODUCE_TOPIC_ID_VERSION, produce_encode
+from fastprod._core.engine.produce_codec cimport (
+    PRODUCE_IMPLICIT_ADD_VERSION, PRODUCE_TOPIC_ID_VERSION, produce_encode,
+)
 from fastprod._core.engine.ready_list cimport (
     look_at_touched, node_has_queued, node_is_ready, take_announced,
     touch_overdue, wake_by,
@@ -36,6 +38,7 @@ from fastprod._core.engine.sender_state cimport (
     DRAIN_AND_STOP, IoThread, MAX_NODES, NODE_DOWN, NODE_READY, Node, RequestHandler, STOP_NOW,
     pthread_t,
 )
+from fastprod._core.engine.sequences cimport transaction_tell
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.channel cimport CH_OPEN, CLOSE_LOCAL, channel_is_sending
 from fastprod._core.io.layer cimport layer_ticket_clear
@@ -150,9 +153,11 @@ cdef void sender_join(IoThread* io) noexcept nogil:
         selector_destroy(&io.selector)
 
 
-cdef int16_t _version_for(Node* node, Request* request) noexcept nogil:
-    """P-F.3.3: topic ids only if every topic has one."""
+cdef int16_t _version_for(IoThread* io, Node* node, Request* request) noexcept nogil:
+    """P-F.3.3: topic ids only if every topic has one; an old transaction, an old version."""
     cdef int32_t i
+    if io.is_transactional and not io.adds_implicitly:
+        return min(node.produce_version, <int16_t>(PRODUCE_IMPLICIT_ADD_VERSION - 1))
     if node.produce_version >= PRODUCE_TOPIC_ID_VERSION:
         for i in range(request.batch_count):
             if not (<Partition*>request.batches[i].partition).topic.has_id:
@@ -175,7 +180,7 @@ cdef bint _send_produce(IoThread* io, Node* node) noexcept nogil:
         produce_lost(io, request, UNSUPPORTED_VERSION, node.disconnect_reason)
         request_recycle(io, request)
         return False
-    request.version = _version_for(node, request)
+    request.version = _version_for(io, node, request)
     request.correlation_id = node.next_correlation
     node.next_correlation = next_correlation_id(node.next_correlation)
     if produce_encode(request, &io.header) != FP_OK:
@@ -294,6 +299,8 @@ cdef bint _turn(IoThread* io) noexcept nogil:
             if io.nodes[slot].channel != NULL:
                 node_count_bytes(io.nodes[slot])
     _serve_limbo(io)
+    if io.is_transactional:
+        transaction_tell(io)
     wake_by(io, timer_next_ns(&io.waits))
     wake_by(io, timer_next_ns(&io.expiries))
     if io.max_idle_ns >= 0 and io.selector.loop.oldest != NULL:     # the next to be idle too long

@@ -156,6 +156,7 @@ cdef struct IoThread:
     int32_t send_buffer_bytes
     int32_t receive_buffer_bytes
     bint idempotent
+    bint is_transactional
     bint guarantee_order
     # state
     pthread_t thread
@@ -168,6 +169,13 @@ cdef struct IoThread:
     bint asked_producer_id
     bint asked_metadata
     int32_t fatal_code          # atomic; 0: none
+    int64_t transaction         # number of the one that is open or was the last; 0: none yet
+    bint in_transaction         # partitions may join it
+    bint adds_implicitly        # by their first Produce request, not AddPartitionsToTxn (KIP-890)
+    int32_t joined_count        # partitions of the transaction
+    Partition* joining          # borrowed; those that the control thread has to be told of
+    int32_t transaction_code    # what the transaction's first failed batch failed with; 0: none
+    int64_t ending              # token of who waits for its end; 0: nobody (DO_END_TRANSACTION)
     Node** nodes                # owned; by slot
     int32_t node_count
     Node limbo                  # partitions without a known leader

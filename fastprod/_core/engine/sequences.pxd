@@ -1,4 +1,5 @@
-"""Producer id, epoch and sequence numbers of a partition (contract P-F.5, P-D.7.4)."""
+"""Producer id, epoch and sequence numbers of a partition (contract P-F.5, P-D.7.4), and whether it
+is part of the open transaction (P-I.2)."""
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from fastprod._core.engine.accumulator cimport Partition
@@ -31,3 +32,11 @@ cdef void sequence_failed(IoThread* io, Partition* p, ProducerBatch* batch) noex
 cdef bint sequence_can_retry(
     IoThread* io, Partition* p, ProducerBatch* batch, int32_t code,
     int64_t log_start_offset) noexcept nogil
+
+# A new transaction; `adds_implicitly`: partitions join it by their first Produce request (KIP-890),
+# else the control thread has to add them before their records go.
+cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil
+# P-I.2.1, P-A.3.10: the partition has records of the open transaction: it is to be part of it.
+cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil
+# Once a turn: tell the control thread who joined, and that all of an ending transaction is done.
+cdef void transaction_tell(IoThread* io) noexcept nogil

@@ -1,8 +1,12 @@
-"""Numbers batches for an idempotent producer, and starts new epochs.
+"""Numbers batches for an idempotent producer, and starts new epochs; which partitions are part of
+the open transaction.
 
 An epoch bump never rewrites a batch whose request is under way: the partition stands still until
 nothing is outstanding, then all its in-flight batches get the new epoch and sequences from 0. So a
 late success completes its batch normally and nothing has to be guessed (P-F.5.9, P-F.5.12).
+
+A transaction's epoch is the coordinator's to change. Where an idempotent producer would bump it,
+the batch fails, and with it the transaction: the next one has a new epoch and starts clean.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -10,7 +14,10 @@ from fastprod._core.bytes.kafka_errors cimport (
     OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,
 )
 from fastprod._core.engine.accumulator cimport Partition
-from fastprod._core.engine.control_queue cimport Event, ON_PRODUCER_ID_WANTED, event_new, event_push
+from fastprod._core.engine.control_queue cimport (
+    Event, ON_PARTITION_JOINED, ON_PRODUCER_ID_WANTED, ON_TRANSACTION_DRAINED, event_new,
+    event_push,
+)
 from fastprod._core.engine.sender_state cimport IoThread
 from fastprod._core.records.record_batch cimport ProducerBatch
 
@@ -18,6 +25,7 @@ cdef enum:
     MAX_SEQUENCE = 2147483647
     MAX_EPOCH = 32767
     REMEMBERED_BATCHES = 5      # by a broker, of each producer and partition (P-F.5.3)
+    NO_MEMORY_PAUSE_NS = 10000000
 
 
 cdef int32_t next_sequence(int32_t sequence, int32_t count) noexcept nogil:
@@ -78,6 +86,8 @@ cdef bint sequence_allows(IoThread* io, Partition* p, ProducerBatch* head) noexc
     if not io.idempotent:
         return True
     if io.producer_id < 0:
+        return False
+    if io.is_transactional and not (p.is_added and p.transaction == io.transaction):
         return False
     if p.needs_bump:
         # Sent again in a new epoch what was written would be there twice: first it goes as it was.
@@ -157,7 +167,7 @@ cdef bint _is_acked_up_to(Partition* p, int32_t sequence) noexcept nogil:
 cdef void sequence_settle(IoThread* io, Partition* p) noexcept nogil:
     if p.outstanding > 0:
         return
-    if p.has_unresolved and p.flight_first == NULL:
+    if p.has_unresolved and p.flight_first == NULL and not io.is_transactional:
         p.has_unresolved = False
         if not _is_acked_up_to(p, p.next_sequence):
             p.needs_bump = True
@@ -173,6 +183,9 @@ cdef void sequence_settle(IoThread* io, Partition* p) noexcept nogil:
 cdef void _bump(IoThread* io, Partition* p) noexcept nogil:
     """P-F.5.9: a new epoch, by ourselves; past the last epoch, a new producer id."""
     cdef Event* event
+    if io.is_transactional:
+        _restart(io, p)     # what was written has aged out (P-F.5.5)
+        return
     io.counters.epoch_bumps += 1
     if io.producer_epoch >= MAX_EPOCH:
         io.producer_id = -1
@@ -211,7 +224,9 @@ cdef void _restart(IoThread* io, Partition* p) noexcept nogil:
 
 cdef void sequence_failed(IoThread* io, Partition* p, ProducerBatch* batch) noexcept nogil:
     """Its sequence numbers will never arrive: the partition starts over under a new epoch."""
-    if io.idempotent and batch.has_sequence:
+    if io.is_transactional:
+        p.has_unresolved = True     # those behind it fail, too, and the next transaction's is new
+    elif io.idempotent and batch.has_sequence:
         p.needs_bump = True
 
 
@@ -222,6 +237,8 @@ cdef bint sequence_can_retry(
         return False
     if code == UNKNOWN_PRODUCER_ID:
         if log_start_offset != -1 and not batch.sequence_reset:
+            if io.is_transactional and p.last_acked_offset >= log_start_offset:
+                return False
             p.needs_bump = True
         return True
     if code == OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -232,6 +249,57 @@ cdef bint sequence_can_retry(
             batch.sequence_reset or not _is_acked_up_to(p, batch.base_sequence)
         ):
             return True
+        if io.is_transactional:
+            return False
         p.needs_bump = True
         return True
     return False
+
+
+# Transactions.
+
+cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil:
+    io.transaction += 1
+    io.in_transaction = True
+    io.adds_implicitly = adds_implicitly
+    io.joined_count = 0
+    io.transaction_code = 0
+    io.ending = 0
+
+
+cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil:
+    if p.transaction == io.transaction or not io.in_transaction:
+        return
+    p.transaction = io.transaction
+    p.is_added = io.adds_implicitly
+    io.joined_count += 1
+    if p.producer_id != io.producer_id or p.producer_epoch != io.producer_epoch:
+        p.has_unresolved = False    # of an epoch that is over
+        p.needs_bump = False
+    if not p.is_added:
+        p.next_joining = io.joining
+        io.joining = p
+
+
+cdef void transaction_tell(IoThread* io) noexcept nogil:
+    cdef Event* event
+    cdef Partition* p
+    while io.joining != NULL:
+        event = event_new(ON_PARTITION_JOINED, -1, NULL, 0)
+        if event == NULL:
+            break
+        p = io.joining
+        io.joining = p.next_joining
+        event.topic = p.topic
+        event.partition = p.index
+        event_push(&io.events, event)
+    if io.joining == NULL and io.ending != 0 and io.listed_count == 0:
+        event = event_new(ON_TRANSACTION_DRAINED, -1, NULL, 0)
+        if event != NULL:
+            event.token = io.ending
+            event.item_count = io.joined_count
+            event.code = io.transaction_code
+            io.ending = 0
+            event_push(&io.events, event)
+    if io.joining != NULL or (io.ending != 0 and io.listed_count == 0):     # no memory: soon again
+        io.wake_ns = min(io.wake_ns, io.now_ns + NO_MEMORY_PAUSE_NS)

@@ -13,6 +13,7 @@ cdef class BulkProducer(ProducerBase):
     # Threads: any; the GIL guards the Python fields.
     cdef int _check_partitions(self, object topic, Topic* native, RecordChunk chunk,
                                dict missing, int64_t* waited_ns) except -1
+    cdef int _tell_refusals(self, BulkFuture bulk) except -1
     cdef int _send_records(self, BulkFuture bulk, object topic, object rows) except -1
     cdef int _send_plain(
         self, BulkFuture bulk, object topic, object values, object keys,

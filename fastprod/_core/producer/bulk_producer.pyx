@@ -97,7 +97,7 @@ cdef class BulkProducer(ProducerBase):
                 header_columns=headers if is_flat else None, partitions=partitions,
                 timestamps_ms=timestamps_ms)
         rows = iter_rows(values, keys, headers, partitions, timestamps_ms, now_ms)
-        if self.is_closed:
+        if not self.takes_records:
             self._not_open()
         bulk.add_topic(topic, NULL)
         try:
@@ -111,7 +111,9 @@ cdef class BulkProducer(ProducerBase):
         except BaseException as error:
             # What was sent before is on its way: the caller must be able to ask for it.
             error.sent_records = bulk
+            self._tell_refusals(bulk)
             raise
+        self._tell_refusals(bulk)
         return bulk
 
     def append_columns(self, columns=None, *, topic=None, values=None, keys=None, headers=None,
@@ -167,7 +169,7 @@ cdef class BulkProducer(ProducerBase):
         """
         cdef BulkFuture bulk = BulkFuture()
         cdef ColumnRows rows
-        if self.is_closed:
+        if not self.takes_records:
             self._not_open()
         if not self.is_simple:
             raise TypeError(
@@ -181,8 +183,16 @@ cdef class BulkProducer(ProducerBase):
             self._send_columns(bulk, rows)
         except BaseException as error:
             error.sent_records = bulk
+            self._tell_refusals(bulk)
             raise
+        self._tell_refusals(bulk)
         return bulk
+
+    cdef int _tell_refusals(self, BulkFuture bulk) except -1:
+        """A transaction with records missing is not to be committed (P-A.3.12)."""
+        if bulk.refusals:
+            self._refused_record(bulk.refusals[0][0])
+        return 0
 
     cdef int _send_records(self, BulkFuture bulk, object topic, object rows) except -1:
         """One by one, for plug-ins; what one does not take fails alone. max_block_ms is for the
@@ -197,7 +207,7 @@ cdef class BulkProducer(ProducerBase):
             except MemoryError:
                 raise
             except Exception as error:
-                if self.is_closed:
+                if not self.takes_records:
                     raise
                 bulk.refuse(1, _row_error(error))
                 continue
@@ -417,7 +427,7 @@ cdef class BulkProducer(ProducerBase):
         elif status == FP_TOO_LARGE:
             self._refuse_next(bulk, chunk)
         elif status == FP_CLOSED:
-            raise ProducerClosedError("Producer closed while send in progress")
+            self._refuse_late()
         elif status == FP_NOMEM:
             raise MemoryError("no memory for a batch")
         return 0

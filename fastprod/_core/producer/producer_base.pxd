@@ -16,6 +16,7 @@ cdef class ProducerBase:
     cdef Topic* last_native     # borrowed from engine_
     cdef bint is_simple         # no interceptor, serializer or partitioner of the user's
     cdef bint is_closed
+    cdef bint takes_records     # not closed, and with transactions: one is open
     cdef bint ignores_keys
     cdef bint has_delivery
     cdef int64_t max_record_bytes
@@ -34,6 +35,7 @@ cdef class ProducerBase:
     cdef void* _attach_callback(self, RecordFuture future, object on_delivery) except NULL
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,
                          object on_delivery)
+    cdef int _refuse_late(self) except -1
     cdef object _exhausted(self, int64_t waited_ns)
     cdef int _wait_for_memory(self, size_t need_bytes, int64_t deadline_ns, int64_t budget_ns,
                               void** chain) except -1

@@ -46,15 +46,17 @@ cdef class ProducerBase:
     `_not_open()` raises, or opens again in the child of a fork; `_await_topic(topic, partition,
     timeout_ms)` waits until the engine knows them; `_await_topics(wanted, timeout_ms)` does so for
     several topics and returns the errors; `_start_delivery()` comes before the first callback;
-    `_count_error(topic)`; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`.
+    `_count_error(topic)`; `_refused_record(error)`: a record failed before it was queued, and its
+    future alone says so; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`.
     """
 
     def __cinit__(self, *args, **kwargs):
         self.topics = {}
         self.is_closed = True
+        self.takes_records = False
 
     def _attach(self, Engine engine, *, is_simple, ignores_keys, max_record_bytes, buffer_bytes,
-                max_block_ms):
+                max_block_ms, takes_records=True):
         """Start taking records into `engine`; also after a fork, with a new one.
 
         Args:
@@ -65,6 +67,7 @@ cdef class ProducerBase:
             max_record_bytes: upper bound of one record.
             buffer_bytes: the pool's size, for errors.
             max_block_ms: how long one send may wait.
+            takes_records: at once; False: not before `_take_records`.
         """
         self.engine_ = engine
         self.topics = {}
@@ -78,12 +81,18 @@ cdef class ProducerBase:
         self.has_delivery = False
         set_starter(&engine.accumulator.incomplete, self._start_delivery)
         self.is_closed = False
+        self.takes_records = takes_records
 
     def _detach(self):
         """Take no more records: the next send calls `_not_open`."""
         if self.engine_ is not None:
             set_starter(&self.engine_.accumulator.incomplete, None)
         self.is_closed = True
+        self.takes_records = False
+
+    def _take_records(self, bint takes):
+        """Take records, or none until this is called again: the next send calls `_not_open`."""
+        self.takes_records = takes and not self.is_closed
 
     @property
     def _engine(self):
@@ -205,7 +214,7 @@ cdef class ProducerBase:
         cdef View key_view
         cdef bytes encoded
         cdef int32_t target = ANY_PARTITION
-        if self.is_closed:
+        if not self.takes_records:
             self._not_open()    # raises, or makes an engine for the child of a fork
         if partition is not None:
             target = <int32_t>whole_number("partition", partition, LARGEST_PARTITION)
@@ -347,12 +356,18 @@ cdef class ProducerBase:
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,
                          object on_delivery):
         if status == FP_CLOSED:
-            raise ProducerClosedError("Producer closed while send in progress")
+            self._refuse_late()
         if status == FP_TOO_LARGE:
             return self._failed(
                 topic, partition if partition >= 0 else None,
                 self._too_large(topic, record_upper_bound(record)), on_delivery)
         raise MemoryError("no memory for a batch")
+
+    cdef int _refuse_late(self) except -1:
+        """What was open when the call began is not any more."""
+        if not self.is_closed:
+            self._not_open()    # the transaction has ended meanwhile
+        raise ProducerClosedError("Producer closed while send in progress")
 
     cdef object _exhausted(self, int64_t waited_ns):
         return BufferExhaustedError(
@@ -416,6 +431,7 @@ cdef class ProducerBase:
         """P-A.3.12, first row: the future carries the error, the callback runs here and now."""
         cdef RecordFuture future = failed_future(topic, partition, error)
         self._count_error(topic)
+        self._refused_record(error)
         if on_delivery is not None:
             future._add((CALL_BOTH, on_delivery, (), {}))
         return future

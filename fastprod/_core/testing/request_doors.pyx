@@ -219,6 +219,7 @@ def encode_request_for_test(
     cdef ProduceHeader header
     cdef BatchForTest door
     cdef int i, number, at
+    memset(&header, 0, sizeof(header))
     header.client_id = client_id
     header.client_id_size = <int16_t>len(client_id)
     header.acks = <int16_t>acks

@@ -35,6 +35,7 @@ from fastprod._core.engine.ready_list cimport (
 )
 from fastprod._core.engine.sender cimport sender_park, serve_node
 from fastprod._core.engine.sender_state cimport IoThread, NODE_HANDSHAKE, Node
+from fastprod._core.engine.sequences cimport transaction_tell
 from fastprod._core.engine.sticky_partitioner cimport sticky_current, sticky_produced
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.channel cimport CLOSE_LOCAL
@@ -184,6 +185,8 @@ cdef class SenderDoor:
         take_announced(&self.engine.io)
         touch_overdue(&self.engine.io)
         look_at_touched(&self.engine.io)
+        if self.engine.io.is_transactional:
+            transaction_tell(&self.engine.io)
         return 0
 
     cdef int64_t _next_wait_ns(self, PartitionList* parts, int64_t soonest_ns) except? -1:

@@ -111,9 +111,14 @@ class ClientSettings:
             settings = {name: each for name, each in settings.items() if name not in _SERVERS}
             settings["bootstrap.servers"] = self.bootstrap_servers
         try:
-            return settings, ProducerConfig(settings)
+            config = ProducerConfig(settings)
         except ConfigError as error:
             raise click.UsageError(str(error)) from error
+        if config.transactional_id is not None:
+            raise click.UsageError(
+                "transactional.id is refused: the commands use no transactions; leave it out"
+            )
+        return settings, config
 
 
 def bootstrap_option(default: str = "") -> Option:

@@ -83,11 +83,15 @@ class ApiVersions(NamedTuple):
         versions: (min, max) version by API key.
         error_code: 0, or Kafka's error code; with 35 ``versions`` may be empty (P-G.5.3).
         throttle_ms: time the broker asks the client to stay silent.
+        features: levels that the cluster has agreed on, by name (P-G.5.5).
+        features_epoch: when it did; more is later, -1: the broker knows of none.
     """
 
     versions: Mapping[int, tuple[int, int]]
     error_code: int = 0
     throttle_ms: int = 0
+    features: Mapping[str, int] = MappingProxyType({})
+    features_epoch: int = -1
 
     def pick(self, api_key: int) -> int:
         """Version to use for ``api_key`` with this broker: ``pick_version`` on its range."""
@@ -202,6 +206,10 @@ def parse_api_versions_response(version: int, payload: bytes) -> tuple[int, ApiV
         ),
         message.error_code,
         message.throttle_time_ms,
+        MappingProxyType(
+            {each.name: each.max_version_level for each in message.finalized_features}
+        ),
+        message.finalized_features_epoch,
     )
 
 

@@ -148,7 +148,11 @@ class SinkOptions:
             raise ConfigError(MISSING_BOOTSTRAP, key="kafka.bootstrap.servers")
         for name, value in self.settings:
             _refuse_java(name, value)
-        ProducerConfig(dict(self.settings))
+        if ProducerConfig(dict(self.settings)).transactional_id is not None:
+            raise ConfigError(
+                "kafka.transactional.id is refused: the sink uses no transactions; leave it out",
+                key="kafka.transactional.id",
+            )
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:

@@ -54,6 +54,9 @@ class Listener:
     def connections_changed(self) -> None:
         self.changed.append("connections")
 
+    def sending_changed(self, is_open: bool) -> None:
+        self.changed.append("open" if is_open else "closed")
+
     def failed_for_good(self, error: KafkaError) -> None:
         self.fatal.append(error)
 

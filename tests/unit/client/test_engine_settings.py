@@ -22,6 +22,11 @@ def test_defaults_are_adaptive_and_idempotent() -> None:
     assert found["sticky_bytes"] == STICKY_BATCH_SIZE
 
 
+def test_a_transactional_id_is_handed_over() -> None:
+    assert settings()["transactional_id"] is None
+    assert settings(transactional_id="ledger")["transactional_id"] == "ledger"
+
+
 @pytest.mark.parametrize(
     ("codec", "level"), [("gzip", 7), ("lz4", 4), ("zstd", 11), ("snappy", 0), ("none", 0)]
 )

@@ -22,6 +22,9 @@ class Sending:
     def _detach(self) -> None:
         self.told.append("detached")
 
+    def _take_records(self, takes: bool) -> None:
+        self.told.append(takes)
+
     def _topic_known(self, ref: object) -> None:
         self.told.append(ref)
 
@@ -33,6 +36,14 @@ def test_topics_become_known_and_unknown() -> None:
     sending = Sending()
     ProducerEvents(sending).topics_changed(frozenset(["a"]), frozenset(["b"]))
     assert sending.told == ["ref of a", "b forgotten"]
+
+
+def test_transactions_open_and_close_the_producer_for_records() -> None:
+    sending = Sending()
+    events = ProducerEvents(sending)
+    events.sending_changed(True)
+    events.sending_changed(False)
+    assert sending.told == [True, False]
 
 
 def test_a_failure_for_good_is_kept_and_stops_sending() -> None:

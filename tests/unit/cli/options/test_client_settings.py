@@ -60,6 +60,7 @@ def test_serializers_of_java_are_left_out_and_others_are_not() -> None:
         ("lingr.ms=5", "did you mean linger.ms"),
         ("acks=2", "must be all, -1, 0 or 1"),
         ("bootstrap.servers=nowhere", "must be host:port"),
+        ("transactional.id=t", "transactional.id is refused"),
         ("sasl.jaas.config=secret", "sasl.jaas.config = .hidden.: it has no flag"),
     ],
 )

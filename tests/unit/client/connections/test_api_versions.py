@@ -63,6 +63,7 @@ def test_an_answer_of_version_4_gives_ranges_features_and_throttle_time() -> Non
     assert correlation_id == 9
     assert dict(answer.versions) == {PRODUCE: (0, 13), API_VERSIONS: (0, 4)}
     assert (answer.error_code, answer.throttle_ms) == (0, 100)
+    assert (dict(answer.features), answer.features_epoch) == ({"transaction.version": 2}, 7)
 
 
 @pytest.mark.parametrize(

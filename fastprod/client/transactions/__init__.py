@@ -1,0 +1,1 @@
+"""Transactions, on the control thread: states, requests and their coordinators (contract P-I)."""

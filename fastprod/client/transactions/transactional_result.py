@@ -1,0 +1,55 @@
+"""TransactionalRequestResult: how one transactional call ends, for the thread that waits for it."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+from fastprod.errors import KafkaError
+
+
+class TransactionalRequestResult:
+    """The outcome of one call; set once, later outcomes are ignored.
+
+    Attributes:
+        operation: the call's name.
+        error: why it failed; None: it did not, or has not ended.
+        is_acked: a caller has seen the outcome: the next call may be another one (P-I.2.5).
+
+    Threads: any.  Source: TransactionalRequestResult.
+    """
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.error: KafkaError | None = None
+        self.is_acked = False
+        self._ended = threading.Event()
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether there is an outcome."""
+        return self._ended.is_set()
+
+    def done(self) -> None:
+        """It succeeded."""
+        self._ended.set()
+
+    def fail(self, error: KafkaError) -> None:
+        """It failed."""
+        if not self._ended.is_set():
+            self.error = error
+            self._ended.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait so long for the outcome; whether there is one."""
+        return self._ended.wait(timeout_s)
+
+    def acknowledge(self) -> None:
+        """The caller takes the outcome.
+
+        Raises:
+            KafkaError: why the call failed, an object of the caller's own.
+        """
+        self.is_acked = True
+        if self.error is not None:
+            raise copy.copy(self.error)

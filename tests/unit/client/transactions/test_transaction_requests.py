@@ -1,0 +1,238 @@
+"""TransactionRequests: whom a request goes to, and when (P-I.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastprod._core.engine.control_queue import EventKind
+from fastprod._core.io.channel import CloseReason
+from fastprod.client.transactions.transaction_manager import TransactionManager
+from fastprod.errors import KafkaError, UnsupportedVersionError
+from fastprod.protocol.api_keys import (
+    API_VERSIONS,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    METADATA,
+    PRODUCE,
+)
+from support.engine import network_world
+from support.engine.network_world import World
+from support.oracle import kio_codec
+
+COORDINATOR = 2
+VERSIONS = network_world.VERSIONS | {FIND_COORDINATOR: (0, 6), END_TXN: (0, 5)}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Connected to the bootstrap server."""
+    monkeypatch.setattr(network_world, "VERSIONS", VERSIONS)
+    found = World(
+        transactional_id="t",
+        retry_backoff_ms=100,
+        retry_backoff_max_ms=100,
+        reconnect_backoff_ms=50,
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=1_000,
+        linger_ms=0,
+    )
+    found.ready()
+    found.turn()
+    assert [header.api_key for _, _, header in found.sent()] == [METADATA]
+    return found
+
+
+def manager(world: World) -> TransactionManager:
+    found = world.client.transactions
+    assert found is not None
+    return found
+
+
+def names(world: World) -> list[tuple[int, int]]:
+    """(slot, api key) of each request since it was last asked for."""
+    return [(slot, header.api_key) for slot, _, header in world.sent()]
+
+
+def answer_search(world: World, code: int = 0, node: int = COORDINATOR) -> None:
+    world.answer(
+        FIND_COORDINATOR,
+        throttle_time=0,
+        coordinators=[
+            {
+                "key": "t",
+                "node_id": node,
+                "host": f"b{node}",
+                "port": 9092,
+                "error_code": code,
+                "error_message": None,
+            }
+        ],
+    )
+
+
+def connect_coordinator(world: World) -> int:
+    """The coordinator is being connected to, and then is."""
+    slot = world.slot(COORDINATOR)
+    assert [each[1] for each in world.engine.take("connect")] == [COORDINATOR]
+    world.tell(EventKind.ON_CONNECTED, slot)
+    world.answer_api_versions()
+    return slot
+
+
+def test_no_producer_id_is_asked_for_before_init_transactions(world: World) -> None:
+    """P-I.4: and never one without the transactional id."""
+    world.tell(EventKind.ON_PRODUCER_ID_WANTED)
+    world.turn()
+    assert names(world) == []
+
+
+def test_the_coordinator_is_found_connected_to_and_asked(world: World) -> None:
+    """P-I.3.4, P-I.4"""
+    result = manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    slot = connect_coordinator(world)
+    world.turn()
+    frames = world.engine.take("send_frame")
+    assert [frame[0] for frame in frames] == [slot]
+    world.engine.commands.extend(("send_frame", *frame) for frame in frames)
+    world.answer(INIT_PRODUCER_ID, throttle_time=0, error_code=0, producer_id=7, producer_epoch=1)
+    assert world.engine.take("set_producer_id") == [(7, 1)]
+    assert result.is_completed
+
+
+def test_one_request_is_under_way_at_a_time(world: World) -> None:
+    """P-I.3"""
+    manager(world).initialize_transactions()
+    world.turn()
+    world.turn()
+    assert [api_key for _, api_key in names(world)] == [FIND_COORDINATOR]
+
+
+def test_a_search_that_fails_is_repeated_after_the_backoff(world: World) -> None:
+    """P-I.3.5, P-I.6, P-F.1.3: nobody waits for it meanwhile."""
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world, code=15)
+    assert world.turn() <= 100
+    assert names(world) == []
+    world.now_ms += 100
+    world.turn()
+    assert [api_key for _, api_key in names(world)] == [FIND_COORDINATOR]
+
+
+def test_a_lost_connection_means_to_look_for_the_coordinator_again(world: World) -> None:
+    """P-I.3.6, P-L.141 testDisconnectAndRetry."""
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    slot = connect_coordinator(world)
+    world.turn()
+    ((_, token, header),) = world.sent()
+    assert header.api_key == INIT_PRODUCER_ID
+    world.tell(EventKind.ON_RESPONSE, slot, token=token, data=None)
+    world.turn()
+    assert [api_key for _, api_key in names(world)] == [FIND_COORDINATOR]
+
+
+def test_a_coordinator_that_cannot_be_reached_is_looked_for_again(world: World) -> None:
+    """P-I.3.4, P-L.90 testNodeNotReady; it is not done without a pause."""
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    slot = world.slot(COORDINATOR)
+    world.tell(EventKind.ON_DISCONNECTED, slot, reason=CloseReason.CLOSE_NOT_CONNECTED)
+    searches = 0
+    for _ in range(20):
+        world.turn()
+        searches += sum(key == FIND_COORDINATOR for _, key in names(world))
+    assert searches == 0
+    world.now_ms += 2_000
+    world.turn()
+    assert FIND_COORDINATOR in [key for _, key in names(world)]
+
+
+def test_a_broker_that_is_too_old_is_fatal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-I.3.6, P-L.142 testUnsupportedInitTransactions."""
+    result = manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    old = {PRODUCE: (0, 12), METADATA: (0, 12), API_VERSIONS: (0, 4)}
+    monkeypatch.setattr(network_world, "VERSIONS", old)
+    connect_coordinator(world)
+    world.turn()
+    with pytest.raises(UnsupportedVersionError, match="b2"):
+        result.acknowledge()
+    assert [type(error) for error in world.listener.fatal] == [UnsupportedVersionError]
+
+
+def test_whether_an_epoch_can_be_had_is_seen_at_the_coordinator(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-I.3.4"""
+    monkeypatch.setattr(network_world, "VERSIONS", VERSIONS | {INIT_PRODUCER_ID: (0, 2)})
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    connect_coordinator(world)
+    world.turn()
+    assert not manager(world).can_bump_epoch
+
+
+def test_an_answer_that_does_not_parse_is_as_good_as_none(world: World) -> None:
+    """P-J.1.5: its connection goes, and the request is sent again."""
+    manager(world).initialize_transactions()
+    world.turn()
+    ((slot, token, _),) = world.sent()
+    world.tell(EventKind.ON_RESPONSE, slot, token=token, data=b"\0\0\0\0\0")
+    assert world.engine.take("close_connection") == [(slot,)]
+    assert manager(world).next_request() is not None
+
+
+def test_a_wait_that_ends_tells_what_it_waited_for(world: World) -> None:
+    requests: Any = world.client
+    assert requests.why_no_coordinator() == ""
+    manager(world).initialize_transactions()
+    world.turn()
+    assert "FindCoordinator" in requests.why_no_coordinator()
+    answer_search(world)
+    world.turn()
+    assert "b2:9092" in requests.why_no_coordinator()
+
+
+def test_what_the_engine_tells_reaches_the_manager(world: World) -> None:
+    """P-I.2.1, P-I.3.2, P-I.6.1"""
+    told: list[tuple[Any, ...]] = []
+    for name in ("partition_joined", "drained", "batch_failed", "fatal_error"):
+        setattr(manager(world), name, lambda *args, name=name: told.append((name, *args)))
+    world.tell(EventKind.ON_PARTITION_JOINED, topic="t", partition=3)
+    world.tell(EventKind.ON_TRANSACTION_DRAINED, token=5, item_count=2, code=7)
+    world.tell(EventKind.ON_FAILED, topic="t", partition=3, code=7, item_count=1)
+    world.tell(EventKind.ON_FATAL, code=31)
+    assert [each[0] for each in told] == [
+        "partition_joined",
+        "drained",
+        "batch_failed",
+        "fatal_error",
+    ]
+    assert told[0][1] == ("t", 3)
+    assert told[1][1:] == (5, 2, 7)
+    assert isinstance(told[3][1], KafkaError)
+
+
+def test_frames_are_kafkas(world: World) -> None:
+    """P-J.4: read by another reader."""
+    manager(world).initialize_transactions()
+    world.turn()
+    ((_, _, frame),) = world.engine.take("send_frame")
+    header, message = kio_codec.decode_request(frame[4:])
+    assert header.api_key == FIND_COORDINATOR
+    assert (list(message.coordinator_keys), message.key_type) == (["t"], 1)
