@@ -502,8 +502,8 @@ class Processor:
             if gone.reason == "EXPIRED":
                 self.expired_count += 1
             elif gone.reason == "TLS":
-                self.failed_handshake_count += 1
                 _log.warning("%s: no TLS connection: %s", connection.id, tls_failure(gone.tls_text))
+                self.failed_handshake_count += 1
             elif gone.reason == "OUTGROWN":
                 _log.warning(
                     "%s: closed, it was the slowest of the senders whose requests took all of "
