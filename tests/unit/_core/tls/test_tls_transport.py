@@ -120,7 +120,7 @@ def test_a_record_that_is_cut_is_a_lost_connection(stage: TlsStage, size: int) -
     assert stage.loopback.received[channel] == []
 
 
-@pytest.mark.parametrize("size", [0, 3, 100, 700])
+@pytest.mark.parametrize("size", [0, 3, 100, -1])
 def test_a_handshake_that_is_cut_is_a_lost_connection(stage: TlsStage, size: int) -> None:
     channel = stage.loopback.selector.connect(
         stage.loopback.address, tls=stage.context, server_name="localhost"
