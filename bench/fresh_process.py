@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+from bench.free_memory import touch_free_memory
 from bench.machine_load import FOREIGN_LIMIT, MachineLoad, wait_until_quiet
 from bench.meter import Outcome
 from bench.server import Server, end_offset
@@ -16,6 +17,7 @@ from bench.workload import Workload
 
 RUN_TIMEOUT_S = 180.0
 _QUIET_TIMEOUT_S = 3.0
+_TOUCHED_BYTES = 2 << 30
 _SPINNER = "while True: pass"
 
 
@@ -68,6 +70,8 @@ def run(contender: Contender, server: Server) -> Run:
         topic=topic,
     )
     try:
+        if server.keeps_records:
+            touch_free_memory(_TOUCHED_BYTES)
         wait_until_quiet(server.pids, _QUIET_TIMEOUT_S)
         with _spinner(contender.beside_spinner) as spinner_pids:
             load = MachineLoad([*server.pids, *spinner_pids])

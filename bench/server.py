@@ -33,6 +33,10 @@ class Server(contextlib.AbstractContextManager["Server"], Protocol):
         """It has a compiler at work, and the first run finds it slow."""
 
     @property
+    def keeps_records(self) -> bool:
+        """It stores them, so that its memory or the system's page cache grows."""
+
+    @property
     def bootstrap_servers(self) -> str:
         """Without TLS: for what the bench itself asks."""
 
@@ -60,6 +64,7 @@ class MockServer(MockCluster):
     ca_file = ""
     name = "confluent-kafka's mock cluster, 1 broker, own process"
     gets_faster = False
+    keeps_records = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +96,7 @@ class KafkaServer(KafkaCluster):
     """
 
     gets_faster = True
+    keeps_records = True
 
     def __init__(self, has_tls: bool = False) -> None:
         self.name = f"Apache Kafka, 1 node, -Xmx1g, topics of 1 partition{', TLS' * has_tls}"
@@ -191,6 +197,10 @@ class BrokerServer:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    @property
+    def keeps_records(self) -> bool:
+        return self._kind != "discard"
 
     @property
     def bootstrap_servers(self) -> str:

@@ -157,10 +157,11 @@ def _with_tls(server: str, name: str) -> list[Point]:
                 Contender(_BARE, "bare_socket", load),
             ],
             _against_both,
+            rounds=8,
         )
         for title, load in (
-            ("100B", dataclasses.replace(_SEND, record_count=3_000_000)),
-            ("1kB", _text(_SEND, 1000, 600_000)),
+            ("100B", dataclasses.replace(_SEND, record_count=6_000_000)),
+            ("1kB", _text(_SEND, 1000, 1_200_000)),
         )
     ]
 

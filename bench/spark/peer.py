@@ -15,12 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import spark_jars
+from bench.free_memory import touch_free_memory
 from bench.machine_load import MachineLoad, wait_until_quiet
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.sinks import SINKS
 from fastprod.spark.session import SETTINGS
 from support.processes import process_tree
 
+_TOUCHED_BYTES = 4 << 30
 _QUIET_TIMEOUT_S = 5.0
 _TEXT_BYTES = 2_000_000
 _STEP_BYTES = 7919  # a prime: rows that follow each other have nothing in common
@@ -103,6 +105,7 @@ class _Clock:
     """Measures driver, JVM and workers, and what others take meanwhile."""
 
     def __init__(self, job: SparkJob) -> None:
+        touch_free_memory(_TOUCHED_BYTES)
         wait_until_quiet(job.server_pids, _QUIET_TIMEOUT_S, _cpu_s)
         self._load = MachineLoad(job.server_pids, _cpu_s)
         self._before = process_tree.cpu_s_by_program(os.getpid())
