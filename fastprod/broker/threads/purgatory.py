@@ -230,6 +230,8 @@ class DelayedOperationPurgatory:
                 watched.pop(operation, None)
                 if not watched:
                     del self._watchers[key]
+            # The timer may know it for a long time still.
+            operation.keys = ()
         self._timer.discard_one()
 
 

@@ -51,6 +51,10 @@ class _GroupOperation(DelayedOperation):
     def on_complete(self) -> None:
         """The purgatory closes; the coordinator answers those who wait."""
 
+    def on_withdrawn(self) -> None:
+        """Keep nothing alive: the timer knows it until a long session would have ended."""
+        del self.group
+
 
 class DelayedJoin(_GroupOperation):
     """A rebalance that is being prepared.
@@ -117,6 +121,11 @@ class DelayedHeartbeat(_GroupOperation):
     ) -> None:
         super().__init__(keeper, group, delay_ms)
         self.member = member
+
+    def on_withdrawn(self) -> None:
+        """Forget the member, too, and all that it has said of itself."""
+        super().on_withdrawn()
+        del self.member
 
     def on_expiry(self) -> None:
         """Look."""
