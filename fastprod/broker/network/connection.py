@@ -32,6 +32,11 @@ def connection_id(local: Address, remote: Address, processor_id: int, index: int
     return f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{processor_id}-{index}"
 
 
+def canonical_address(address: str) -> str:
+    """Return an IPv4 address inside an IPv6 one as IPv4: both are the same client."""
+    return address.removeprefix("::ffff:")
+
+
 def hang_up(sock: socket.socket) -> None:
     """Close a connection for its client at once, even if a child of os.fork has a copy of it.
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from fastprod.broker.network.connection import canonical_address
 from fastprod.broker.network.rate_quota import UNLIMITED, IpRateQuotas, RateQuota, checked_rate
 from fastprod.broker.network.windowed_rate import SampledStat
 from fastprod.broker.threads.clock import Clock
@@ -88,11 +89,6 @@ def _always() -> bool:
 
 def _ignore_blocked(_blocked_ns: int) -> None:
     """Default of `on_blocked`: do nothing."""
-
-
-def canonical_address(address: str) -> str:
-    """Return an IPv4 address inside an IPv6 one as IPv4: both are the same client."""
-    return address.removeprefix("::ffff:")
 
 
 def checked_address(text: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from fastprod.broker.network.connection import Address
+from fastprod.broker.network.connection import Address, canonical_address
 
 
 class NewConnection(NamedTuple):
@@ -26,7 +26,13 @@ class NewConnection(NamedTuple):
         Raises:
             OSError: it does not know them.
         """
-        return cls(sock, (local or sock.getsockname())[:2], (remote or sock.getpeername())[:2])
+        local, remote = local or sock.getsockname(), remote or sock.getpeername()
+        return cls(sock, _canonical(local), _canonical(remote))
+
+
+def _canonical(address: Address) -> Address:
+    """Host and port; ACLs and quotas know a client of a listener for both IPs by its IPv4."""
+    return canonical_address(address[0]), address[1]
 
 
 class NewConnections:

@@ -19,6 +19,19 @@ def new() -> Iterator[NewConnection]:
         yield NewConnection(sock, ("127.0.0.1", 1), ("127.0.0.1", 2))
 
 
+def test_an_ipv4_client_of_a_listener_for_both_is_called_by_its_ipv4_address() -> None:
+    """B-D6.3: as in Java; a rule about a host holds however its client has come."""
+    with socket.socket() as sock:
+        for told, known in (
+            ("::ffff:127.0.0.1", "127.0.0.1"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("::1", "::1"),
+            ("fe80::7", "fe80::7"),
+        ):
+            new = NewConnection.of(sock, (told, 1), (told, 2))
+            assert (new.local, new.remote) == ((known, 1), (known, 2))
+
+
 def test_a_full_queue_refuses_whoever_may_not_block(new: NewConnection) -> None:
     """B-A2.6."""
     queue = NewConnections(2)
