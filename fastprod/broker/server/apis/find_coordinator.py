@@ -76,7 +76,12 @@ class FindCoordinatorApi:
                 return
             self._answer(call, [self._find(call, key) for key in keys])
 
-        if message.key_type == GROUP and not self._groups.has_topic:
+        # Who may know of no group has no topic made, either.
+        if (
+            message.key_type == GROUP
+            and not self._groups.has_topic
+            and any(call.allows(Operation.DESCRIBE, ResourceType.GROUP, key) for key in keys)
+        ):
             topics = self._cluster.topics
             change_topics(topics, self._worker, call, self._partition_cost, make_topic_and_answer)
         else:

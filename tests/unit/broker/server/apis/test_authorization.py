@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fastprod.broker.cluster.topics import OFFSETS_TOPIC
 from fastprod.broker.server.acl import (
     CLUSTER_NAME,
     Acl,
@@ -245,6 +246,8 @@ def test_a_coordinator_is_told_to_who_may_describe_the_key(world: BrokerWorld) -
         return code
 
     assert [ask(0), ask(1)] == [GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    # Nor has it the topic of groups made.
+    assert world.state.topics.get(OFFSETS_TOPIC) is None
     may(world, ADA, Operation.READ, "k", ResourceType.GROUP)
     may(world, ADA, Operation.WRITE, "k", ResourceType.TRANSACTIONAL_ID)
     assert [ask(0), ask(1)] == [NONE, NONE]
