@@ -104,7 +104,11 @@ class MetadataApi:
             self._answer(call, told)
             return
         # Each once, as in Kafka: otherwise a small request could have a huge answer.
-        asked = list({(each.name, each.topic_id): each for each in message.topics}.values())
+        asked = list(
+            {
+                each.topic_id if each.name is None else each.name: each for each in message.topics
+            }.values()
+        )
         # Whether these exist is not told.
         hidden = {each.name for each in asked if not self._may_describe(call, each)}
         new = self._new_topics(call, [each for each in asked if each.name not in hidden])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from fastprod.broker.cluster.topics import Topics
+from fastprod.broker.config import INT64_MAX
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
 from fastprod.broker.coordinator.group.offset_metadata_manager import (
     Committing,
@@ -50,6 +51,8 @@ _FIRST_GROUP_ERROR_VERSION: Final = 2
 
 _NOTHING: Final = OffsetAndMetadata(-1, -1, "", -1)
 
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
+
 
 class OffsetCommitApi:
     """Handles OffsetCommit. Any thread.
@@ -75,7 +78,7 @@ class OffsetCommitApi:
             return
         now_ms = self._now_ms()
         retention_ms = message.retention_time_ms
-        expires_ms = -1 if retention_ms == -1 else now_ms + retention_ms
+        expires_ms = -1 if retention_ms == -1 else min(now_ms + retention_ms, INT64_MAX)
         codes: dict[TopicPartition, int] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for topic in message.topics:
@@ -178,36 +181,42 @@ class OffsetFetchApi:
                 if call.allows_topic(Operation.DESCRIBE, name):
                     topics.setdefault(name, []).append(_Found(index, each))
             return _FoundGroup(group_id, list(topics.items()), code)
-        places = [
-            (topic.name, index) for topic in asked.topics for index in topic.partition_indexes
-        ]
+        # Each once: otherwise a small request could have a huge answer.
+        places = list(
+            dict.fromkeys(
+                (topic.name, index) for topic in asked.topics for index in topic.partition_indexes
+            )
+        )
         code, offsets = self._offsets.fetch(group_id, places, call.node_id)
         if code != NONE:
             return _refused(asked, code)
-        found = []
-        for topic in asked.topics:
-            denied = not call.allows_topic(Operation.DESCRIBE, topic.name)
-            error = TOPIC_AUTHORIZATION_FAILED if denied else NONE
-            found.append(
-                (
-                    topic.name,
-                    [
-                        _Found(
-                            index,
-                            _NOTHING if denied else offsets.get((topic.name, index), _NOTHING),
-                            error,
-                        )
-                        for index in topic.partition_indexes
-                    ],
-                )
+        names = dict.fromkeys(topic.name for topic in asked.topics)
+        denied = {name for name in names if not call.allows_topic(Operation.DESCRIBE, name)}
+        found: dict[str, list[_Found]] = {name: [] for name in names}
+        for name, index in places:
+            found[name].append(
+                _Found(index, _NOTHING, TOPIC_AUTHORIZATION_FAILED)
+                if name in denied
+                else _Found(index, offsets.get((name, index), _NOTHING))
             )
-        return _FoundGroup(group_id, found)
+        return _FoundGroup(group_id, list(found.items()))
 
 
 def _asked(call: Call[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
+    """The groups, each once, as their topics are."""
     message = call.message
     if call.version >= _FIRST_MANY_GROUPS_VERSION:
-        return message.groups
+        by_group: dict[str, list[OffsetFetchRequestTopics] | None] = {}
+        for each in message.groups:
+            before = by_group.setdefault(each.group_id, [])
+            if before is None or each.topics is None:
+                by_group[each.group_id] = None
+            else:
+                before += each.topics
+        return [
+            OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+            for group_id, topics in by_group.items()
+        ]
     topics = message.topics
     return [
         OffsetFetchRequestGroup(
@@ -243,21 +252,26 @@ def _answer_fetch(call: Call[OffsetFetchRequest], groups: Sequence[_FoundGroup])
             topics=[
                 OffsetFetchResponseTopic(
                     name=name,
-                    partitions=[
-                        OffsetFetchResponsePartition(
-                            partition_index=each.partition,
-                            committed_offset=each.offset.offset,
-                            committed_leader_epoch=each.offset.leader_epoch,
-                            metadata=each.offset.metadata,
-                            error_code=each.error,
-                        )
-                        for each in found
-                    ],
+                    partitions=_told(OffsetFetchResponsePartition, found),
                 )
                 for name, found in (group.topics if tells_partitions else ())
             ],
         )
     )
+
+
+def _told(kind: type[P], found: Sequence[_Found]) -> list[P]:
+    """The partitions as messages of a version."""
+    return [
+        kind(
+            partition_index=each.partition,
+            committed_offset=each.offset.offset,
+            committed_leader_epoch=each.offset.leader_epoch,
+            metadata=each.offset.metadata,
+            error_code=each.error,
+        )
+        for each in found
+    ]
 
 
 def _group_response(group: _FoundGroup) -> OffsetFetchResponseGroup:
@@ -267,16 +281,7 @@ def _group_response(group: _FoundGroup) -> OffsetFetchResponseGroup:
         topics=[
             OffsetFetchResponseTopics(
                 name=name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=each.partition,
-                        committed_offset=each.offset.offset,
-                        committed_leader_epoch=each.offset.leader_epoch,
-                        metadata=each.offset.metadata,
-                        error_code=each.error,
-                    )
-                    for each in found
-                ],
+                partitions=_told(OffsetFetchResponsePartitions, found),
             )
             for name, found in (group.topics if group.error == NONE else ())
         ],

@@ -65,6 +65,13 @@ def test_an_empty_list_asks_for_no_topics(world: BrokerWorld, version: int) -> N
     assert world.ask("Metadata", version, request()).topics == []
 
 
+def test_a_topic_is_told_once_whatever_ids_come_with_its_name(world: BrokerWorld) -> None:
+    """B-D4.1: otherwise a small request could have a huge answer."""
+    asked = [MetadataRequestTopic(name="a", topic_id=bytes([n]) * 16) for n in range(5)]
+    answer = world.ask("Metadata", 11, MetadataRequest(topics=asked))
+    assert [each.name for each in answer.topics] == ["a"]
+
+
 @pytest.mark.parametrize("version", [0, 3, 4, 11])
 def test_an_unknown_topic_is_made_and_can_be_used_at_once(world: BrokerWorld, version: int) -> None:
     """B-D4.2"""

@@ -151,6 +151,31 @@ def test_many_groups_are_asked_for_at_once(world: BrokerWorld) -> None:
     assert {each.error_code for each in answer.groups} == {NONE}
 
 
+def test_an_offset_may_be_kept_for_longer_than_any_clock_goes(world: BrokerWorld) -> None:
+    """B-E2: retention_time_ms of old clients."""
+    message = commit_request(("t", 0))
+    message.retention_time_ms = 2**63 - 1
+    (topic,) = world.ask("OffsetCommit", 2, message).topics
+    assert [each.error_code for each in topic.partitions] == [NONE]
+
+
+def test_each_offset_is_told_once_however_often_it_is_asked_for(world: BrokerWorld) -> None:
+    """B-E2: a small request has no huge answer; a group that stands twice has all its topics."""
+    commit(world, ("t", 0), ("t", 1), ("u", 0))
+    old = fetch_request(7, *[("t", 0)] * 3, ("t", 1), ("t", 0))
+    (told,) = world.ask("OffsetFetch", 7, old).topics
+    assert [each.partition_index for each in told.partitions] == [0, 1]
+    some = [fetch_request(8, *places).groups[0] for places in ([("t", 1)], [("u", 0), ("t", 1)])]
+    for groups, places in (
+        (some * 3, [("t", 1), ("u", 0)]),
+        ([*some, fetch_request(8).groups[0]] * 2, [("t", 0), ("t", 1), ("u", 0)]),
+    ):
+        (group,) = world.ask("OffsetFetch", 8, OffsetFetchRequest(groups=groups)).groups
+        found = [(topic.name, each.partition_index) for topic in group.topics
+                 for each in topic.partitions]  # fmt: skip
+        assert found == places
+
+
 def test_a_member_of_no_group_is_told_so(world: BrokerWorld) -> None:
     """B-E2: as version 9 has it."""
     assert commit(world, ("t", 0), generation=4, version=8) == [ILLEGAL_GENERATION]
