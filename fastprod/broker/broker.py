@@ -94,7 +94,7 @@ class Broker(BrokerSecurity):
         ssl_certfile: PEM file with the certificate of all nodes; clients then speak TLS (SSL).
         ssl_keyfile: PEM file with its key; default: it is in `ssl_certfile`.
         ssl_key_password: of an encrypted key.
-        ssl_cafile: PEM file with issuers of clients' certificates; default: the system's.
+        ssl_cafile: PEM file with issuers of clients' certificates; goes with `ssl_client_auth`.
         ssl_client_auth: "none"; "requested": a certificate that a client shows must be good;
             "required": each shows one. Where there is no SASL the client is then called by it,
             "User:CN=ada,O=Example". Default "none".

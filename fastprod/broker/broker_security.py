@@ -14,7 +14,11 @@ from fastprod.broker.listeners import BrokerListener, Listeners, checked_listene
 from fastprod.broker.network.sasl.bearer_token import TokenValidator, UnsecuredTokens
 from fastprod.broker.network.sasl.mechanisms import OAUTHBEARER, Mechanisms
 from fastprod.broker.network.sasl.users import PASSWORD_MECHANISMS, Users
-from fastprod.broker.network.tls.server_certificate import CertificateSources, ServerCertificate
+from fastprod.broker.network.tls.server_certificate import (
+    CLIENT_AUTH,
+    CertificateSources,
+    ServerCertificate,
+)
 from fastprod.broker.node import Node
 from fastprod.broker.server.acl import (
     ANY_NAME,
@@ -365,6 +369,13 @@ def certificate_sources(
             key="ssl_client_auth",
         )
     auth: Any = client_auth
+    has_own = certfile is not None or own_for is not None
+    if ca is None and has_own and client_auth in CLIENT_AUTH[1:]:
+        raise ConfigError(
+            f"ssl_client_auth is {client_auth}, and nobody says whose certificates are good; give "
+            f"ssl_cafile",
+            key="ssl_cafile",
+        )
     if certfile is not None:
         if own_for is not None:
             raise ConfigError("tls=True makes a certificate; leave ssl_certfile out", key="tls")

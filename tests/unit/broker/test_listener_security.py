@@ -104,6 +104,7 @@ def test_a_certificate_that_no_listener_shows_is_a_mistake(tmp_path: Path) -> No
     [
         ({"ssl_client_auth": "required"}, "ssl_client_auth goes with ssl_certfile"),
         ({"ssl_cafile": "ca.pem", "tls": True}, "no client is asked for a certificate"),
+        ({"ssl_client_auth": "required", "tls": True}, "is required, and .* give ssl_cafile"),
         ({"ssl_certfile": "x.pem", "tls": True}, "leave ssl_certfile out"),
     ],
 )

@@ -36,7 +36,7 @@ class CertificateSources(NamedTuple):
         certificate: the broker's own, then those of its issuers.
         key: its key; None: it is where the certificate is.
         key_password: of the key; None: it is not encrypted.
-        ca: issuers of clients' certificates; None: the system's.
+        ca: issuers of clients' certificates; None: no client is asked for one.
         client_auth: one of CLIENT_AUTH.
     """
 
@@ -144,9 +144,9 @@ def _context(sources: CertificateSources) -> TlsContext:
             client_auth=sources.client_auth,
         )
     except TlsContextError as error:
+        setting = _SETTINGS.get(error.part, "ssl_certfile")
         key = "" if sources.key is None else f" with the key {sources.key.path}"
-        raise ConfigError(
-            f"ssl_certfile {sources.certificate.path}{key} cannot be used: {error}",
-            key=_SETTINGS.get(error.part, "ssl_certfile"),
-            value=sources.certificate.path,
-        ) from error
+        what, path = f"ssl_certfile {sources.certificate.path}{key}", sources.certificate.path
+        if setting == "ssl_cafile" and sources.ca is not None:
+            what, path = f"ssl_cafile {sources.ca.path}", sources.ca.path
+        raise ConfigError(f"{what} cannot be used: {error}", key=setting, value=path) from error

@@ -109,3 +109,18 @@ def test_what_clients_show_is_one_of_three(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
     with pytest.raises(ConfigError, match="ssl_client_auth is 'maybe'; it can be none, requested"):
         ServerCertificate(sources(made, client_auth="maybe"))
+
+
+def test_an_error_names_the_file_that_cannot_be_used(tmp_path: Path) -> None:
+    """B-D6.5."""
+    one = certificates.make(tmp_path)
+    text = one.certfile.read_text()
+    bad = tmp_path / "ca.pem"
+    bad.write_text(text.replace("M", "N", 20))
+    for given, setting, more in (
+        (sources(one, ca=PemSource(str(bad)), client_auth="required"), "ssl_cafile", ""),
+        (sources(one)._replace(certificate=PemSource(str(bad))), "ssl_certfile", " with the key "),
+    ):
+        with pytest.raises(ConfigError, match=f"^{setting} {bad}{more}.*cannot be used") as caught:
+            ServerCertificate(given)
+        assert caught.value.key == setting
