@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastprod.broker.coordinator.group.group_coordinator import (
-    CLASSIC,
-    GroupCoordinator,
-    GroupSummary,
-)
+from fastprod.broker.coordinator.group.group_coordinator import CLASSIC, GroupSummary
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.apis.group.membership import GroupApi
 from fastprod.error_codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, NONE
 from fastprod.protocol.messages.group.delete_groups import (
     DeletableGroupResult,
@@ -33,15 +30,8 @@ _FIRST_NOT_FOUND_VERSION: Final = 6
 _OPERATIONS: Final = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 
 
-class ListGroupsApi:
-    """Handles ListGroups. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class ListGroupsApi(GroupApi):
+    """Handles ListGroups. Any thread."""
 
     def handle(self, call: Call[ListGroupsRequest]) -> None:
         """Answer with the groups that the node coordinates and the client may know of."""
@@ -76,15 +66,8 @@ class ListGroupsApi:
         call.answer(ListGroupsResponse(error_code=code))
 
 
-class DescribeGroupsApi:
-    """Handles DescribeGroups. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class DescribeGroupsApi(GroupApi):
+    """Handles DescribeGroups. Any thread."""
 
     def handle(self, call: Call[DescribeGroupsRequest]) -> None:
         """Answer for each group."""
@@ -135,15 +118,8 @@ def _described(group_id: str, code: int, summary: GroupSummary) -> DescribedGrou
     )
 
 
-class DeleteGroupsApi:
-    """Handles DeleteGroups. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class DeleteGroupsApi(GroupApi):
+    """Handles DeleteGroups. Any thread."""
 
     def handle(self, call: Call[DeleteGroupsRequest]) -> None:
         """Delete each group that nobody is in."""

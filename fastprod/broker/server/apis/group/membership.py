@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
 from fastprod.broker.coordinator.group.member_metadata import (
@@ -37,14 +38,29 @@ _FIRST_SKIPPING_VERSION: Final = 9
 _FIRST_SYNC_PROTOCOL_VERSION: Final = 5
 _FIRST_LEAVE_MANY_VERSION: Final = 3
 
+M = TypeVar("M")
+R = TypeVar("R")
+
 
 def may_read_group(call: Call[Any], group_id: str) -> bool:
     """Whether the client may be a member of the group."""
     return call.allows(Operation.READ, ResourceType.GROUP, group_id)
 
 
-class JoinGroupApi:
-    """Handles JoinGroup. Any thread.
+def _guarded(call: Call[M], answer: Callable[[Call[M], R], None]) -> Callable[[R], None]:
+    """What answers with a result later, on a thread that serves somebody else."""
+
+    def respond(result: R) -> None:
+        try:
+            answer(call, result)
+        except Exception as error:
+            call.failed(error)
+
+    return respond
+
+
+class GroupApi:
+    """What the APIs about groups have in common. Any thread.
 
     Args:
         coordinator: of all groups.
@@ -52,6 +68,10 @@ class JoinGroupApi:
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
+
+
+class JoinGroupApi(GroupApi):
+    """Handles JoinGroup. Any thread."""
 
     def handle(self, call: Call[JoinGroupRequest]) -> None:
         """Answer when the next generation begins, or at once."""
@@ -73,20 +93,11 @@ class JoinGroupApi:
             requires_known_id=call.version >= _FIRST_KNOWN_ID_VERSION,
             supports_skipping=call.version >= _FIRST_SKIPPING_VERSION,
         )
-        self._coordinator.join_group(
-            joining, call.node_id, lambda result: self._respond(call, result)
-        )
+        self._coordinator.join_group(joining, call.node_id, _guarded(call, self._answer))
 
     def refuse(self, call: Call[JoinGroupRequest], code: int, text: str | None) -> None:
         """Answer with `code`."""
         self._answer(call, JoinGroupResult(code, call.message.member_id))
-
-    def _respond(self, call: Call[JoinGroupRequest], result: JoinGroupResult) -> None:
-        """Answer on a thread that serves somebody else."""
-        try:
-            self._answer(call, result)
-        except Exception as error:
-            call.failed(error)
 
     def _answer(self, call: Call[JoinGroupRequest], result: JoinGroupResult) -> None:
         name = result.protocol_name
@@ -113,15 +124,8 @@ class JoinGroupApi:
         )
 
 
-class SyncGroupApi:
-    """Handles SyncGroup. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class SyncGroupApi(GroupApi):
+    """Handles SyncGroup. Any thread."""
 
     def handle(self, call: Call[SyncGroupRequest]) -> None:
         """Answer when the leader has assigned, or at once."""
@@ -142,20 +146,11 @@ class SyncGroupApi:
             message.protocol_name,
             {each.member_id: each.assignment for each in message.assignments},
         )
-        self._coordinator.sync_group(
-            syncing, call.node_id, lambda result: self._respond(call, result)
-        )
+        self._coordinator.sync_group(syncing, call.node_id, _guarded(call, self._answer))
 
     def refuse(self, call: Call[SyncGroupRequest], code: int, text: str | None) -> None:
         """Answer with `code`."""
         self._answer(call, SyncGroupResult(code))
-
-    def _respond(self, call: Call[SyncGroupRequest], result: SyncGroupResult) -> None:
-        """Answer on a thread that serves somebody else."""
-        try:
-            self._answer(call, result)
-        except Exception as error:
-            call.failed(error)
 
     def _answer(self, call: Call[SyncGroupRequest], result: SyncGroupResult) -> None:
         call.answer(
@@ -168,15 +163,8 @@ class SyncGroupApi:
         )
 
 
-class HeartbeatApi:
-    """Handles Heartbeat. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class HeartbeatApi(GroupApi):
+    """Handles Heartbeat. Any thread."""
 
     def handle(self, call: Call[HeartbeatRequest]) -> None:
         """Answer whether the client is still a member."""
@@ -198,15 +186,8 @@ class HeartbeatApi:
         call.answer(HeartbeatResponse(error_code=code))
 
 
-class LeaveGroupApi:
-    """Handles LeaveGroup. Any thread.
-
-    Args:
-        coordinator: of all groups.
-    """
-
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+class LeaveGroupApi(GroupApi):
+    """Handles LeaveGroup. Any thread."""
 
     def handle(self, call: Call[LeaveGroupRequest]) -> None:
         """Take the members out, and answer for each."""
