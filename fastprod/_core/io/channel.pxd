@@ -94,6 +94,7 @@ cdef struct Channel:
     char* text                  # owned; of CLOSE_TLS and CLOSE_PROXY: key=value in lines, or NULL
     uint32_t slot               # index in Selector.channels
     uint32_t interest           # readiness now registered; may lag behind `muted` and `iov`
+    int64_t max_receive_bytes   # a larger frame closes it, < 0: no limit (set by selector_limit)
     bint muted                  # reads are off (set by selector_mute)
     bint failed_send            # a send was set while busy: close at the next poll
     bint reported               # the disconnect has been listed
@@ -151,12 +152,10 @@ cdef FpStatus channel_write(Channel* ch) noexcept nogil
 # Take the next frame out of the buffer or, with `may_receive`, out of the socket. FP_OK: it lies
 # behind the size prefix at rbuf + rstart and is `rdelivered` bytes long, prefix included.
 # FP_BLOCKED: none yet. Anything else: the channel has to be closed for `close_reason`.
-cdef FpStatus channel_read(
-    Channel* ch, int64_t max_receive_bytes, bint may_receive
-) noexcept nogil
+cdef FpStatus channel_read(Channel* ch, bint may_receive) noexcept nogil
 
 # Can channel_read decide something about what is behind the delivered frame without readiness?
-cdef bint channel_has_buffered(Channel* ch, int64_t max_receive_bytes) noexcept nogil
+cdef bint channel_has_buffered(Channel* ch) noexcept nogil
 
 # Give back the frame delivered in the last poll.
 cdef void channel_release_delivered(Channel* ch) noexcept nogil

@@ -127,9 +127,7 @@ cdef void channel_break(Channel* ch, int32_t err) noexcept nogil:
 
 # Receiving. The buffer holds, from rstart to rend: the delivered frame, then what follows it.
 
-cdef FpStatus channel_frame(
-    Channel* ch, int64_t max_receive_bytes, size_t* total
-) noexcept nogil:
+cdef FpStatus channel_frame(Channel* ch, size_t* total) noexcept nogil:
     """Look at the frame behind the delivered one; `total` is its size, or what is known of it."""
     cdef size_t at = ch.rstart + ch.rdelivered
     cdef size_t have = ch.rend - at
@@ -142,7 +140,7 @@ cdef FpStatus channel_frame(
         ch.bad_size = size
         ch.close_reason = CLOSE_BAD_FRAME
         return FP_PROTOCOL
-    if max_receive_bytes >= 0 and size > max_receive_bytes:
+    if ch.max_receive_bytes >= 0 and size > ch.max_receive_bytes:
         ch.bad_size = size
         ch.close_reason = CLOSE_FRAME_TOO_LARGE
         return FP_TOO_LARGE
@@ -150,19 +148,17 @@ cdef FpStatus channel_frame(
     return FP_OK if have >= total[0] else FP_BLOCKED
 
 
-cdef bint channel_has_buffered(Channel* ch, int64_t max_receive_bytes) noexcept nogil:
+cdef bint channel_has_buffered(Channel* ch) noexcept nogil:
     cdef size_t total
-    return channel_frame(ch, max_receive_bytes, &total) != FP_BLOCKED
+    return channel_frame(ch, &total) != FP_BLOCKED
 
 
-cdef FpStatus channel_read(
-    Channel* ch, int64_t max_receive_bytes, bint may_receive
-) noexcept nogil:
+cdef FpStatus channel_read(Channel* ch, bint may_receive) noexcept nogil:
     cdef size_t total = 0
     cdef size_t asked
     cdef ssize_t n
     cdef int64_t turn_end = ch.received_bytes + TURN_BYTES
-    cdef FpStatus status = channel_frame(ch, max_receive_bytes, &total)
+    cdef FpStatus status = channel_frame(ch, &total)
     cdef FpStatus room
     while status == FP_BLOCKED and may_receive:
         room = channel_make_room(ch, total)
@@ -184,7 +180,7 @@ cdef FpStatus channel_read(
             return FP_IO
         ch.rend += <size_t>n
         ch.received_bytes += n
-        status = channel_frame(ch, max_receive_bytes, &total)
+        status = channel_frame(ch, &total)
         # A broken channel reads up to the end of what the kernel still holds.
         if not ch.broken:
             may_receive = <size_t>n == asked and ch.received_bytes < turn_end

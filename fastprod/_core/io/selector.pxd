@@ -21,7 +21,7 @@ cdef struct Selector:
     fp_wake wake                # readable when somebody called selector_wake
     fp_mutex wake_lock          # held to write to `wake` and to close it
     int32_t parked              # atomic: 1 while the poller may sleep
-    int64_t max_receive_bytes   # frame limit, < 0: none; a larger frame closes its channel
+    int64_t max_receive_bytes   # frame limit of every new channel, < 0: none
     Channel** channels          # owned; `channel_count` live channels
     uint32_t channel_count
     uint32_t channel_capacity
@@ -78,6 +78,10 @@ cdef void selector_close(Selector* s, Channel* ch) noexcept nogil
 # Stop or resume reading. No system call unless bytes arrive while the channel is muted, so that a
 # server may mute for the time of each request.
 cdef void selector_mute(Selector* s, Channel* ch, bint muted) noexcept nogil
+
+# Take frames of at most `max_bytes` from one channel from its next frame on; < 0, or more than the
+# selector's own limit: that. A larger one closes it as soon as its size is known.
+cdef void selector_limit(Selector* s, Channel* ch, int64_t max_bytes) noexcept nogil
 
 # Wait up to `timeout_ns` (0: do not wait; < 0: no bound) for readiness, move bytes, fill the lists.
 # With `max_idle_ns` >= 0 at most one channel, the least recently used, is expired per poll

@@ -25,6 +25,7 @@ from fastprod._core.io.channel cimport (
     CH_OPEN,
     CLOSE_EXPIRED,
     CLOSE_FAILED_SEND,
+    CLOSE_FRAME_TOO_LARGE,
     CLOSE_LOCAL,
     CLOSE_NONE,
     CLOSE_NOT_CONNECTED,
@@ -228,6 +229,7 @@ cdef Channel* _add(
     ch.session = session
     ch.state = state
     ch.interest = interest
+    ch.max_receive_bytes = s.max_receive_bytes
     ch.owner = owner
     ch.loop = &s.loop
     ch.id = s.next_id
@@ -279,8 +281,16 @@ cdef void selector_mute(Selector* s, Channel* ch, bint muted) noexcept nogil:
     if muted or ch.state != CH_OPEN:
         return
     channel_watch(ch, ch.interest | FP_POLL_IN)
-    if _has_more(s, ch):
+    if _has_more(ch):
         _read_again(s, ch)
+
+
+cdef void selector_limit(Selector* s, Channel* ch, int64_t max_bytes) noexcept nogil:
+    cdef int64_t most = s.max_receive_bytes
+    ch.max_receive_bytes = most if max_bytes < 0 or 0 <= most < max_bytes else max_bytes
+    # A look ahead may have found a frame that was too large until now.
+    if ch.state != CH_CLOSED and ch.close_reason == CLOSE_FRAME_TOO_LARGE:
+        ch.close_reason = CLOSE_NONE
 
 
 # Polling.
@@ -455,15 +465,14 @@ cdef bint _read(Selector* s, Channel* ch, uint32_t ready, int64_t now_ns) noexce
         return True
     if ch.rdelivered > 0:
         return True
-    status = channel_read(
-        ch, s.max_receive_bytes, readable or ch.broken or ch.transport.has_pending(ch))
+    status = channel_read(ch, readable or ch.broken or ch.transport.has_pending(ch))
     if status == FP_OK:
         channel_touch(ch, now_ns)
         s.receives[s.receive_count].channel = ch
         s.receives[s.receive_count].data = ch.rbuf + ch.rstart + PREFIX_BYTES
         s.receives[s.receive_count].size = <uint32_t>(ch.rdelivered - PREFIX_BYTES)
         s.receive_count += 1
-        if ch.broken or _has_more(s, ch):
+        if ch.broken or _has_more(ch):
             _read_again(s, ch)
     elif status != FP_BLOCKED:
         _disconnect(s, ch, ch.close_reason, ch.err)
@@ -479,9 +488,9 @@ cdef bint _read(Selector* s, Channel* ch, uint32_t ready, int64_t now_ns) noexce
     return True
 
 
-cdef bint _has_more(Selector* s, Channel* ch) noexcept nogil:
+cdef bint _has_more(Channel* ch) noexcept nogil:
     """There is something to read that no readiness will tell of."""
-    return channel_has_buffered(ch, s.max_receive_bytes) or ch.transport.has_pending(ch)
+    return channel_has_buffered(ch) or ch.transport.has_pending(ch)
 
 
 cdef void _read_again(Selector* s, Channel* ch) noexcept nogil:

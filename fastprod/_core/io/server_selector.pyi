@@ -128,6 +128,15 @@ class ServerSelector:
         Raises:
             KeyError: no such channel.
         """
+    def limit(self, channel_id: int, max_bytes: int) -> None:
+        """Take frames of at most `max_bytes` from the channel, from its next one on.
+
+        A larger one closes it as soon as its size is known; -1: the selector's own limit, which is
+        never exceeded.
+
+        Raises:
+            KeyError: no such channel.
+        """
     def close_channel(self, channel_id: int) -> None:
         """Close it at once; `disconnected` will not name it. Nothing if there is none."""
     def least_recently_used(self) -> int | None:

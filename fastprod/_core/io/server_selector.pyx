@@ -19,7 +19,8 @@ from fastprod._core.io.channel cimport (
 )
 from fastprod._core.io.selector cimport (
     Receive, Selector, selector_abandon, selector_backend, selector_close, selector_destroy,
-    selector_init, selector_mute, selector_park, selector_poll, selector_register, selector_wake,
+    selector_init, selector_limit, selector_mute, selector_park, selector_poll, selector_register,
+    selector_wake,
 )
 from fastprod._core.io.tcp_transport cimport tcp_transport
 from fastprod._core.tls.openssl cimport openssl
@@ -261,6 +262,9 @@ cdef class ServerSelector:
 
     def mute(self, channel_id, bint muted):
         selector_mute(&self.s, self._channel(channel_id), muted)
+
+    def limit(self, channel_id, int64_t max_bytes):
+        selector_limit(&self.s, self._channel(channel_id), max_bytes)
 
     def close_channel(self, channel_id):
         if channel_id in self.alive:

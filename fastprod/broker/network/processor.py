@@ -12,6 +12,7 @@ from typing import Final
 from fastprod._core.io.server_selector import SENT, Disconnect, Frame, PollEvents, ServerSelector
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.network.admission import Admission
+from fastprod.broker.network.client_failure import client_failure
 from fastprod.broker.network.connection import Address, Connection, hang_up
 from fastprod.broker.network.connection_ids import ConnectionIds
 from fastprod.broker.network.connection_quotas import Quotas
@@ -35,7 +36,6 @@ from fastprod.broker.network.request_handling import RequestHandler, handle_requ
 from fastprod.broker.network.request_metrics import RequestMetrics
 from fastprod.broker.network.sasl.authenticator import SaslAuthenticator, SessionExpiredError
 from fastprod.broker.network.throttles import Throttles
-from fastprod.broker.network.tls.tls_failure import tls_failure
 from fastprod.broker.threads.clock import Clock
 from fastprod.errors import IllegalStateError
 
@@ -327,6 +327,7 @@ class Processor:
         authenticator = self._admission.authenticator(connection)
         if authenticator is not None:
             self._authenticators[channel_id] = authenticator
+            self._selector.limit(channel_id, authenticator.max_frame_bytes)
         self._connections[channel_id] = connection
         self.created_count += 1
         if not self.reading.is_on:
@@ -389,6 +390,8 @@ class Processor:
 
     def _try_unmute(self, connection: Connection) -> None:
         if connection.mute_state is MuteState.MUTED:
+            if (authenticator := self._authenticators.get(connection.channel_id)) is not None:
+                self._selector.limit(connection.channel_id, authenticator.max_frame_bytes)
             self._selector.mute(connection.channel_id, not self.reading.is_on)
             connection.mute_state = state_after(connection.mute_state, MuteEvent.UNMUTED)
 
@@ -499,17 +502,10 @@ class Processor:
             if connection is None:
                 continue
             _log.debug("%s: %s, errno %d", connection.id, gone.reason, gone.err)
-            if gone.reason == "EXPIRED":
-                self.expired_count += 1
-            elif gone.reason == "TLS":
-                _log.warning("%s: no TLS connection: %s", connection.id, tls_failure(gone.tls_text))
-                self.failed_handshake_count += 1
-            elif gone.reason == "OUTGROWN":
-                _log.warning(
-                    "%s: closed, it was the slowest of the senders whose requests took all of "
-                    "queued.max.request.bytes: raise it if they mean well",
-                    connection.id,
-                )
+            if (why := client_failure(gone)) is not None:
+                _log.warning("%s: %s", connection.id, why)
+            self.expired_count += gone.reason == "EXPIRED"
+            self.failed_handshake_count += gone.reason == "TLS"
             self._uncount(connection.client_address)
             self._forget(connection)
 

@@ -32,6 +32,7 @@ FIGURES = ROOT / "build" / "broker-hostile.md"
 # All that a broker may say about clients that mean no good.
 INTENDED = re.compile(
     r"closed, its request makes no sense"
+    r"|closed, it announced a request of"
     r"|cannot be read: .*; its connection is closed"
     r"|closed, it was the slowest of the senders"
     r"|takes nobody in for"

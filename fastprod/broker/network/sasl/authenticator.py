@@ -31,8 +31,7 @@ from fastprod.protocol.schema import SchemaError
 _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 1_000_000
-# sasl.server.max.receive.size, looked at when the frame is there: until then it is bounded as any
-# other, by socket.request.max.bytes and queued.max.request.bytes.
+# sasl.server.max.receive.size.
 _MAX_TOKEN_BYTES: Final = 524_288
 _MIN_REAUTH_INTERVAL_NS: Final = 1_000_000_000
 # The version of a header that a token without one is given.
@@ -126,6 +125,11 @@ class SaslAuthenticator:
         self._session_end_ns: int | None = None
         self._reauth_start_ns: int | None = None
 
+    @property
+    def max_frame_bytes(self) -> int:
+        """How large the client's next frame may be; -1: as large as anybody's."""
+        return -1 if self._stage is _Stage.DONE else _MAX_TOKEN_BYTES
+
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame, and look whether it may come now.
 
@@ -134,10 +138,6 @@ class SaslAuthenticator:
             SessionExpiredError: the session is over.
             InvalidRequestError: it is damaged, or not served.
         """
-        if self._stage is not _Stage.DONE and len(view) > _MAX_TOKEN_BYTES:
-            raise AuthenticationError(
-                f"{len(view):,} bytes before authentication, over {_MAX_TOKEN_BYTES:,}"
-            )
         if self._stage is _Stage.RAW_TOKEN:
             return _RAW_HEADER
         header = self._table.parse_header(view)

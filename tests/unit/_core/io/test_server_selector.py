@@ -200,6 +200,38 @@ def test_a_bad_size_ends_the_channel_and_is_told(force_poll: bool, size: int, re
         assert client.recv(1) == b""
 
 
+def test_one_channel_may_have_a_lower_limit(force_poll: bool) -> None:
+    """B-A4.1: it ends by the size alone; the others, and the selector's limit, stay as they are."""
+    with contextlib.closing(Server(force_poll, max_receive_bytes=1000)) as server:
+        (low, told), (other, client), (high, asking) = (server.open() for _ in range(3))
+        server.selector.limit(low, 100)
+        server.selector.limit(high, 5000)
+        told.sendall(frame(bytes(100)) + struct.pack(">i", 101))
+        client.sendall(frame(bytes(101)))
+        asking.sendall(struct.pack(">i", 1001))
+        server.until(lambda: {low, high} <= server.gone.keys() and bool(server.frames[other]))
+        assert server.gone[low] == Disconnect(low, "FRAME_TOO_LARGE", 0, 101)
+        assert server.gone[high] == Disconnect(high, "FRAME_TOO_LARGE", 0, 1001)
+        assert server.received(low) == [bytes(100)]
+
+
+def test_a_limit_that_is_raised_holds_for_the_frame_that_waits(force_poll: bool) -> None:
+    """B-A7.5: what came with the last small frame; and the channel ends for its own reason."""
+    with contextlib.closing(Server(force_poll, max_receive_bytes=1000)) as server:
+        channel, client = server.open()
+        server.selector.limit(channel, 100)
+        client.sendall(frame(b"small") + frame(bytes(101)))
+        server.until(lambda: bool(server.frames[channel]))
+        server.selector.mute(channel, True)
+        server.poll()
+        server.selector.limit(channel, -1)
+        server.selector.mute(channel, False)
+        server.until(lambda: len(server.frames[channel]) == 2)
+        client.close()
+        server.until(lambda: channel in server.gone)
+        assert server.gone[channel].reason == "REMOTE"
+
+
 # Buffers out.
 
 

@@ -4,6 +4,7 @@ B-A10.27).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,6 +97,28 @@ def test_who_has_not_is_closed(world: World) -> None:
         assert client.is_ended()
     with world.connect() as client:
         client.say(b"\x60\x82\x02 a token of GSSAPI")
+        assert client.is_ended()
+
+
+def test_a_large_frame_is_refused_by_its_size_until_the_client_is_known(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-A7.5: sasl.server.max.receive.size, also while a client authenticates again."""
+    announced = struct.pack(">i", 524_289)
+    with world.connect() as client:
+        client.sock.sendall(announced)
+        assert client.is_ended()
+    assert "announced a request of 524,289 bytes" in caplog.text
+    with world.connect() as client:
+        assert client.ask(HANDSHAKE, 1, PLAIN).error_code == 0
+        client.sock.sendall(announced)
+        assert client.is_ended()
+    with world.connect() as client:
+        assert client.authenticate().error_code == 0
+        client.say(payload(METADATA, 5, MetadataRequest(topics=[])) + bytes(600_000))
+        assert client.hear()
+        assert client.ask(HANDSHAKE, 1, PLAIN).error_code == 0
+        client.sock.sendall(announced)
         assert client.is_ended()
 
 
