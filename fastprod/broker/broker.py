@@ -54,7 +54,7 @@ class Broker(BrokerSecurity):
     ...     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
     It serves Produce, Fetch, ListOffsets, Metadata, FindCoordinator, ApiVersions, CreateTopics,
-    DeleteTopics, InitProducerId without transactions, DescribeConfigs and DescribeCluster, in the
+    DeleteTopics, InitProducerId, DescribeConfigs and DescribeCluster, in the
     versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
     all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
     an address may connect. Consumer groups follow the classic protocol, with static members; their
@@ -406,7 +406,7 @@ class Broker(BrokerSecurity):
             raise ValueError(f"no node {node_id}; there are 0 to {self._node_count - 1}")
         epoch = state.cluster.move_leader(found, node_id)
         state.purgatory.check_and_complete(found)
-        state.group_coordinator.manager.drop_moved()
+        state.leaders_moved()
         return epoch
 
     def leader(self, topic: str, partition: int) -> int:

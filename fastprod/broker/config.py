@@ -127,6 +127,23 @@ class BrokerConfig:
         3, "replicas of __consumer_offsets; fewer if there are fewer nodes", 1, 32_767
     )
 
+    # Transactions (B-E4).
+    transaction_max_timeout_ms: int = _int(
+        900_000, "longest time-out of transactions that a producer may ask for", 1
+    )
+    transactional_id_expiration_ms: int = _int(
+        604_800_000, "a transactional id without a transaction is kept so long", 1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(
+        3_600_000, "while there are transactional ids, old ones are looked for so often", 1
+    )
+    transaction_state_log_num_partitions: int = _int(
+        50, "partitions of __transaction_state", 1, 100_000
+    )
+    transaction_state_log_replication_factor: int = _int(
+        3, "replicas of __transaction_state; fewer if there are fewer nodes", 1, 32_767
+    )
+
     # Log.
     message_max_bytes: int = _int(1_048_588, "largest batch, header included")
     log_segment_bytes: int = _int(1_073_741_824, "a segment is rolled at this size", 1_048_576)
@@ -159,7 +176,7 @@ class BrokerConfig:
         0, "a new topic answers LEADER_NOT_AVAILABLE for so long (B-D4.2); 0: usable at once"
     )
     show_internal_topics: bool = _flag(
-        False, "Metadata of all topics names __consumer_offsets, as Kafka does"
+        False, "Metadata of all topics names the broker's own, as Kafka does"
     )
     request_log_size: int = _int(10_000, "requests remembered by Broker.requests; 0: none")
 

@@ -123,6 +123,7 @@ class NodeServer:
             except BaseException:
                 self._leave(move_leaders=True)
                 raise
+        self._state.leaders_moved()
 
     def down(self, move_leaders: bool = True) -> None:
         """See `Node.down`."""
@@ -150,7 +151,7 @@ class NodeServer:
         for topic in self._state.topics.all():
             for partition in topic.partitions:
                 self._state.purgatory.check_and_complete(partition)
-        self._state.group_coordinator.manager.drop_moved()
+        self._state.leaders_moved()
 
     def _await_end(self) -> None:
         with self._end_lock:

@@ -75,13 +75,6 @@ class Cluster:
         """The node that makes and deletes topics: the first that is up; -1: none is."""
         return next(iter(self._up), NO_NODE)
 
-    def coordinator(self, key: str, listener_name: str) -> NodeAddress | None:
-        """The coordinator of a transactional id, as a client of a listener reaches it: the same
-        while the same nodes are up (B-E1).
-        """
-        up = self.addresses(listener_name)
-        return up[binascii.crc32(key.encode("utf-8")) % len(up)] if up else None
-
     def node_up(self, address: NodeAddress) -> list[Partition]:
         """Note that a node is up; returns the partitions that it leads again."""
         with self._lock:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log
 
 if TYPE_CHECKING:
@@ -80,12 +81,15 @@ class Partition:
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index}, leader {self.leader}/{self.leader_epoch})"
 
-    def append(self, batch: Buffer, info: BatchInfo | None = None) -> AppendInfo:
+    def append(
+        self, batch: Buffer, info: BatchInfo | None = None, is_verified: bool = False
+    ) -> AppendInfo:
         """Append one batch; it is copied or written before this returns.
 
         Args:
             batch: writable.
             info: the result of `log.validate`; None: it is validated now.
+            is_verified: the coordinator knows the partition to be in the producer's transaction.
 
         Raises:
             LogError: the log refuses it; nothing was appended.
@@ -94,7 +98,19 @@ class Partition:
         with self.lock:
             if self.is_deleted:
                 raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
-            return self.log.append(batch, self.leader_epoch, info)
+            return self.log.append(batch, self.leader_epoch, info, is_verified)
+
+    def append_marker(self, marker: EndTransactionMarker) -> AppendInfo:
+        """End a transaction; see `Log.append_marker`.
+
+        Raises:
+            LogError: the log refuses it; nothing was appended.
+            PartitionDeleted: the topic has been deleted.
+        """
+        with self.lock:
+            if self.is_deleted:
+                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
+            return self.log.append_marker(marker, self.leader_epoch)
 
     def move_leader(self, node_id: int, live: Collection[int]) -> int:
         """Let another node lead it, or none (-1); returns the new leader epoch.

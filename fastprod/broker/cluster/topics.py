@@ -33,9 +33,10 @@ MAX_PARTITION_COUNT = 100_000
 """Most partitions of one topic: each is a log."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
-"""Where groups and their offsets are kept."""
+TRANSACTION_TOPIC = "__transaction_state"
+"""Where groups with their offsets, and transactions, are kept."""
 
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
 """Reserved names (B-E1): no client creates, writes or deletes them."""
 
 # How many topics are written down in one step, at most.

@@ -18,6 +18,7 @@ from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import SavedTopic, Topic, Topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
+from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.listeners import PROTOCOLS
 from fastprod.broker.log.log import Log
@@ -59,6 +60,17 @@ from fastprod.broker.server.apis.scram_credentials import (
     DescribeUserScramCredentialsApi,
 )
 from fastprod.broker.server.apis.topics import CreateTopicsApi, DeleteTopicsApi
+from fastprod.broker.server.apis.transaction.contents import (
+    AddOffsetsToTxnApi,
+    AddPartitionsToTxnApi,
+    TxnOffsetCommitApi,
+)
+from fastprod.broker.server.apis.transaction.ending import EndTxnApi, WriteTxnMarkersApi
+from fastprod.broker.server.apis.transaction.listing import (
+    DescribeProducersApi,
+    DescribeTransactionsApi,
+    ListTransactionsApi,
+)
 from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.server.dynamic_settings import DynamicSettings
 from fastprod.broker.server.ip_quotas import IpQuotas
@@ -137,13 +149,14 @@ class NodeServices:
         self._removal_worker = OverflowWorker("fastprod-broker-removal")
         if self._directory is not None and (left := self._directory.deleted_folders()):
             self._removal_worker.put(lambda: self._remove(left))
-        self.replica_manager = ReplicaManager(self.topics)
-        self._coordinate_groups()
+        self._coordinate()
+        self.replica_manager = ReplicaManager(self.topics, self.transaction_coordinator)
         self.request_log = RequestLog(config.request_log_size)
         self.sasl_exchanges = SaslExchanges(faults, self.request_log)
         self.apis = KafkaApis(table, self._handlers(), faults, self.request_log, self.authorizer)
+        self.transaction_coordinator.begin()
 
-    def _coordinate_groups(self) -> None:
+    def _coordinate(self) -> None:
         # Sessions and rebalances are the broker's own time limits.
         self._group_purgatory = DelayedOperationPurgatory(
             "fastprod-broker-group-timer", self.clock, _operation_failed
@@ -157,6 +170,21 @@ class NodeServices:
             self._group_worker,
             self.purgatory.check_and_complete,
         )
+        self.transaction_coordinator = TransactionCoordinator(
+            self.config,
+            self.topics,
+            self.clock,
+            self._group_purgatory,
+            self._group_worker,
+            self.producer_ids,
+            self.group_coordinator.offsets,
+            self.purgatory.check_and_complete,
+        )
+
+    def leaders_moved(self) -> None:
+        """Have the coordinators follow the leaders of their partitions. Does not block."""
+        self.group_coordinator.manager.drop_moved()
+        self.transaction_coordinator.leaders_moved()
 
     def _restore(self, node_ids: Sequence[int]) -> None:
         directory = self._directory
@@ -231,19 +259,17 @@ class NodeServices:
 
     def _handlers(self) -> Mapping[int, ApiHandler]:
         replicas, purgatory, cluster = self.replica_manager, self.purgatory, self.cluster
-        groups = self.group_coordinator
+        groups, transactions = self.group_coordinator, self.transaction_coordinator
+        keeps_files = self._directory is not None
         by_name: dict[str, ApiHandler] = {
             "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
-            "Fetch": FetchApi(replicas, purgatory, self.config, self._directory is not None),
+            "Fetch": FetchApi(replicas, purgatory, self.config, keeps_files),
             "ListOffsets": ListOffsetsApi(replicas),
             "Metadata": MetadataApi(
                 cluster, self.config, self.clock.monotonic_ns, self.topic_worker
             ),
             "FindCoordinator": FindCoordinatorApi(
-                cluster,
-                groups.manager,
-                self.topic_worker,
-                0 if self._directory is None else self.config.offsets_topic_num_partitions,
+                cluster, groups.manager, transactions.manager, self.topic_worker, keeps_files
             ),
             "JoinGroup": JoinGroupApi(groups),
             "SyncGroup": SyncGroupApi(groups),
@@ -257,7 +283,21 @@ class NodeServices:
             "DeleteGroups": DeleteGroupsApi(groups),
             "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
             "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
-            "InitProducerId": InitProducerIdApi(self.producer_ids),
+            "InitProducerId": InitProducerIdApi(self.producer_ids, transactions),
+            "AddPartitionsToTxn": AddPartitionsToTxnApi(transactions, self.topics),
+            "AddOffsetsToTxn": AddOffsetsToTxnApi(
+                transactions, groups.manager, self.topics, self.topic_worker, keeps_files
+            ),
+            "TxnOffsetCommit": TxnOffsetCommitApi(
+                transactions, groups, self.topics, self.clock.time_ms
+            ),
+            "EndTxn": EndTxnApi(transactions),
+            "WriteTxnMarkers": WriteTxnMarkersApi(
+                transactions.markers, self.topics, purgatory.check_and_complete
+            ),
+            "ListTransactions": ListTransactionsApi(transactions, self.clock.time_ms),
+            "DescribeTransactions": DescribeTransactionsApi(transactions),
+            "DescribeProducers": DescribeProducersApi(replicas),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
             "IncrementalAlterConfigs": IncrementalAlterConfigsApi(self._dynamic_settings),
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
@@ -297,6 +337,7 @@ class NodeServices:
             TimeoutError: the timer's thread has not ended within 10 s.
         """
         self.topics.refuse_changes()
+        self.transaction_coordinator.close()
         self.group_coordinator.close()
         with contextlib.ExitStack() as steps:
             steps.callback(self.purgatory.close)

@@ -7,7 +7,7 @@ import time
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.log.validation import HeavyBatch
-from fastprod.broker.server.acl import Operation
+from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.replica_manager import AppendResult, ReplicaManager
 from fastprod.broker.threads.overflow_worker import OverflowWorker
@@ -128,12 +128,12 @@ class ProduceApi:
                 f"acks is {message.acks}; it can be -1 (all), 0 and 1",
             )
             return
-        if message.transactional_id is not None or _is_transactional(message):
-            self.refuse(
-                call,
-                TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "this broker has no transactions yet",
-            )
+        transactional_id = message.transactional_id
+        if _is_transactional(message) and (
+            transactional_id is None
+            or not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        ):
+            self.refuse(call, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
             return
         work = _Work(message, call)
         try:
@@ -182,6 +182,7 @@ class ProduceApi:
     def _append(self, call: Call[ProduceRequest], work: _Work, most_bytes: int | None) -> bool:
         """Append what is left; False: the rest would take too long, here or now."""
         append, acks, version = self._replicas.append, call.message.acks, call.version
+        transactional_id = call.message.transactional_id
         is_timed = most_bytes is not None and len(work.left) > 1
         # CPU time: a thread that was not running has not been busy.
         due_ns = time.thread_time_ns() + _QUICK_NS if is_timed else 0
@@ -193,7 +194,14 @@ class ProduceApi:
                 return False
             try:
                 result = append(
-                    call.node_id, answer.name, data.index, data.records, acks, version, most_bytes
+                    call.node_id,
+                    answer.name,
+                    data.index,
+                    data.records,
+                    acks,
+                    version,
+                    most_bytes,
+                    transactional_id,
                 )
             except HeavyBatch:
                 return False
@@ -243,7 +251,7 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
 
 
 def _is_transactional(message: ProduceRequest) -> bool:
-    """Whether any batch is part of a transaction: Kafka refuses them all then."""
+    """Whether any batch is part of a transaction: the client must be allowed to use its id then."""
     for topic in message.topic_data:
         for data in topic.partition_data:
             records = data.records

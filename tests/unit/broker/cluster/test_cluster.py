@@ -29,7 +29,6 @@ def test_the_controller_is_the_first_node_that_is_up() -> None:
         cluster.node_down(1, True)
         cluster.node_down(2, True)
         assert cluster.controller_id == -1
-        assert cluster.coordinator("any", "PLAINTEXT") is None
 
 
 def test_partitions_of_a_failed_node_move_to_a_replica_that_is_up() -> None:
@@ -110,12 +109,3 @@ def test_a_leader_that_is_down_is_not_in_sync() -> None:
         world.state.cluster.node_down(1, True)
         world.state.cluster.move_leader(found, 1)
         assert (found.leader, found.isr) == (1, [0])
-
-
-def test_a_key_keeps_its_coordinator_and_keys_are_spread() -> None:
-    """B-E1"""
-    with BrokerWorld(brokers=3) as world:
-        found = [world.state.cluster.coordinator(f"group {n}", "PLAINTEXT") for n in range(50)]
-        again = [world.state.cluster.coordinator(f"group {n}", "PLAINTEXT") for n in range(50)]
-        assert found == again
-        assert {each.id for each in found if each} == {0, 1, 2}

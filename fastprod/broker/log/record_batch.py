@@ -1,4 +1,4 @@
-"""Writes the batches that a coordinator keeps in its log (B-C2)."""
+"""Writes the batches that the broker itself adds to logs: a coordinator's, and markers (B-C2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ _HEAD: Final = struct.Struct(">qiibI")
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _LEADER_EPOCH_MAGIC_AND_CRC_BYTES: Final = 9
 _MAGIC: Final = 2
-_NO_PRODUCER: Final = (-1, -1, -1)
+_NO_SEQUENCE: Final = -1
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+"""Attributes of a batch."""
+
 # Of a record, besides key and value, at most.
 _RECORD_OVERHEAD_BYTES: Final = 32
 
@@ -25,15 +29,34 @@ class LogEntry(NamedTuple):
     value: bytes | None
 
 
-def encode_batch(entries: Sequence[LogEntry], timestamp_ms: int) -> bytearray:
+class Producer(NamedTuple):
+    """A producer id and its epoch; -1: none."""
+
+    id: int
+    epoch: int
+
+
+NO_PRODUCER: Final = Producer(-1, -1)
+
+
+def encode_batch(
+    entries: Sequence[LogEntry],
+    timestamp_ms: int,
+    producer: Producer = NO_PRODUCER,
+    attributes: int = 0,
+) -> bytearray:
     """Return one batch of these records, all of that time; a log may stamp it.
 
     Args:
         entries: one or more.
         timestamp_ms: milliseconds since 1970.
+        producer: whose transaction they belong to; they have no sequence.
+        attributes: of the batch.
     """
+    last = len(entries) - 1
+    times = timestamp_ms, timestamp_ms
     checked = bytearray(
-        _CHECKED.pack(0, len(entries) - 1, timestamp_ms, timestamp_ms, *_NO_PRODUCER, len(entries))
+        _CHECKED.pack(attributes, last, *times, *producer, _NO_SEQUENCE, len(entries))
     )
     for offset_delta, entry in enumerate(entries):
         # Attributes and the distance in time are 0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastprod._core.log.batch_validator import VALIDATE_FULL, validate
-from fastprod.broker.coordinator.record_batch import LogEntry, encode_batch, split
+from fastprod.broker.log.record_batch import LogEntry, encode_batch, split
 from support.oracle.record_batch import Record, decode_batch
 from support.oracle.record_batch import encode_batch as oracle_batch
 
