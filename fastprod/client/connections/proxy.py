@@ -108,8 +108,7 @@ class Proxy:
         return "" if password is None else password.reveal()
 
     def _http(self, host: str, port: int) -> bytes:
-        is_text = host.isascii() and host.isprintable() and " " not in host
-        if not is_text or len(host) > _NAME_BYTES:
+        if not host.isascii() or not host.isprintable() or " " in host:
             raise OSError(f"{host!r} cannot be told to a proxy")
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]

@@ -1,1 +1,0 @@
-"""Transactions: ids, states, markers, time-outs (B-E4)."""
