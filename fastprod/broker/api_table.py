@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from fastprod.broker.network.request import RequestHeader
 from fastprod.errors import ConfigError, KafkaError
 from fastprod.protocol.api import Api
-from fastprod.protocol.api_keys import API_VERSIONS
+from fastprod.protocol.api_keys import API_VERSIONS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from fastprod.protocol.field_types import SchemaError
 from fastprod.protocol.messages import (
     alter_client_quotas,
@@ -52,6 +52,16 @@ from fastprod.protocol.messages.security import (
     delete_acls,
     describe_acls,
     describe_user_scram_credentials,
+)
+from fastprod.protocol.messages.transaction import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_producers,
+    describe_transactions,
+    end_txn,
+    list_transactions,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from fastprod.protocol.schema import skip_tags
 
@@ -111,7 +121,7 @@ SERVICES: Final = {
     service.api.key: service
     for service in (
         # listed, and the highest version in 2.1, 2.8 and 3.0
-        _service(produce.API, (0, 9), (7, 9, 9), served_from=3),
+        _service(produce.API, (0, 12), (7, 9, 9), served_from=3),
         _service(fetch.API, (4, 12), (10, 12, 12)),
         _service(list_offsets.API, (1, 7), (4, 6, 7)),
         _service(metadata.API, (0, 11), (7, 11, 11)),
@@ -128,7 +138,12 @@ SERVICES: Final = {
         _service(api_versions.API, (0, 4), (2, 3, 3)),
         _service(create_topics.API, (2, 7), (3, 7, 7)),
         _service(delete_topics.API, (1, 6), (3, 6, 6)),
-        _service(init_producer_id.API, (0, 4), (1, 4, 4)),
+        _service(init_producer_id.API, (0, 5), (1, 4, 4)),
+        _service(add_partitions_to_txn.API, (0, 5), (1, 3, 3)),
+        _service(add_offsets_to_txn.API, (0, 4), (1, 3, 3)),
+        _service(end_txn.API, (0, 5), (1, 3, 3)),
+        _service(write_txn_markers.API, (1, 1), (None, 1, 1)),
+        _service(txn_offset_commit.API, (0, 5), (2, 3, 3)),
         _service(describe_acls.API, (1, 3), (1, 2, 2)),
         _service(create_acls.API, (1, 3), (1, 2, 2)),
         _service(delete_acls.API, (1, 3), (1, 2, 2)),
@@ -142,10 +157,15 @@ SERVICES: Final = {
         _service(describe_user_scram_credentials.API, (0, 0), (None, 0, 0)),
         _service(alter_user_scram_credentials.API, (0, 0), (None, 0, 0)),
         _service(describe_cluster.API, (0, 1), (None, 0, 0)),
+        _service(describe_producers.API, (0, 0), (None, 0, 0)),
+        _service(describe_transactions.API, (0, 0), (None, None, 0)),
+        _service(list_transactions.API, (0, 2), (None, None, 0)),
     )
 }
 
 APIS: Final = {key: service.api for key, service in SERVICES.items()}
+
+_TRANSACTION_VERSION_2: Final = ((PRODUCE, 12), (END_TXN, 5), (TXN_OFFSET_COMMIT, 5))
 
 _header = struct.Struct(">hhih")
 
@@ -161,7 +181,7 @@ class ApiTable:
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
             default: the table's own lists, which are those of 3.0 with newer ApiVersions,
-            DescribeCluster, ACLs and groups (B-B1).
+            DescribeCluster, ACLs, groups, and transactions with what goes into them (B-B1).
         versions: API, by name or key, to what it is pinned to; it wins over `max_versions`.
 
     Raises:
@@ -197,6 +217,11 @@ class ApiTable:
             api_versions.ApiVersion(api_key=key, min_version=first, max_version=last)
             for key, (first, last) in sorted(self._listed.items())
         ]
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature transaction.version: 2 if all that KIP-890 needs is listed."""
+        return 2 if all(self.is_listed(*each) for each in _TRANSACTION_VERSION_2) else 0
 
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame (request header version 1, or 2 with its tags skipped).

@@ -54,16 +54,15 @@ class Broker(BrokerSecurity):
     ...     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
     It serves Produce, Fetch, ListOffsets, Metadata, FindCoordinator, ApiVersions, CreateTopics,
-    DeleteTopics, InitProducerId without transactions, DescribeConfigs and DescribeCluster, in the
+    DeleteTopics, InitProducerId, DescribeConfigs and DescribeCluster, in the
     versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
     all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
     an address may connect. Consumer groups follow the classic protocol, with static members; their
     offsets are in the topic __consumer_offsets, which is hidden.
 
-    Of several nodes one leads a partition and answers, the others say NOT_LEADER_OR_FOLLOWER. With
-    one replica, the default, all nodes share its log; with more each has its own, and followers
-    fetch from the leader. With the defaults nothing is written to disk, and nothing is left when it
-    stops.
+    Several nodes share one set of logs: each partition has a leader that answers, the others say
+    NOT_LEADER_OR_FOLLOWER. With the defaults nothing is written to disk, and nothing is left when
+    it stops.
 
     Every method may be called by any thread, and blocks only where its text says so. Not in a child
     of the process that made it: after `os.fork` the child's copy is closed and raises
@@ -394,13 +393,11 @@ class Broker(BrokerSecurity):
         Args:
             topic: its name.
             partition: 0-based.
-            node_id: from 0; it may be down, then nobody answers for the partition. With several
-                replicas it must be one of them, and up: one that is in sync fetches everything
-                first, with another one what that lacks is lost.
+            node_id: from 0; it may be down, then nobody answers for the partition.
 
         Raises:
             BrokerTopicError: there is no such topic or partition.
-            ValueError: there is no such node, or it cannot lead.
+            ValueError: there is no such node.
             IllegalStateError: it was not started.
         """
         state = self._running()
@@ -409,7 +406,7 @@ class Broker(BrokerSecurity):
             raise ValueError(f"no node {node_id}; there are 0 to {self._node_count - 1}")
         epoch = state.cluster.move_leader(found, node_id)
         state.purgatory.check_and_complete(found)
-        state.group_coordinator.manager.drop_moved()
+        state.leaders_moved()
         return epoch
 
     def leader(self, topic: str, partition: int) -> int:

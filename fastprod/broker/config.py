@@ -107,15 +107,6 @@ class BrokerConfig:
         True, "a replication factor above the number of nodes is lowered, not refused (B-D4.7)"
     )
     min_insync_replicas: int = _int(1, "acks=all needs so many replicas in sync", 1)
-    replica_lag_time_max_ms: int = _long(
-        30_000, "a follower that has lagged for so long is not in sync", 1
-    )
-    replica_fetch_max_bytes: int = _int(
-        1_048_576, "bytes that a follower fetches of a partition at once; a larger batch whole", 1
-    )
-    unclean_leader_election_enable: bool = _flag(
-        False, "a replica that is not in sync leads rather than none; what it lacks is lost"
-    )
 
     # Groups (B-E2).
     group_min_session_timeout_ms: int = _int(6000, "shortest session that a member may ask for")
@@ -134,6 +125,23 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = _int(50, "partitions of __consumer_offsets", 1, 100_000)
     offsets_topic_replication_factor: int = _int(
         3, "replicas of __consumer_offsets; fewer if there are fewer nodes", 1, 32_767
+    )
+
+    # Transactions (B-E4).
+    transaction_max_timeout_ms: int = _int(
+        900_000, "longest time-out of transactions that a producer may ask for", 1
+    )
+    transactional_id_expiration_ms: int = _int(
+        604_800_000, "a transactional id without a transaction is kept so long", 1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(
+        3_600_000, "while there are transactional ids, old ones are looked for so often", 1
+    )
+    transaction_state_log_num_partitions: int = _int(
+        50, "partitions of __transaction_state", 1, 100_000
+    )
+    transaction_state_log_replication_factor: int = _int(
+        3, "replicas of __transaction_state; fewer if there are fewer nodes", 1, 32_767
     )
 
     # Log.
@@ -168,7 +176,7 @@ class BrokerConfig:
         0, "a new topic answers LEADER_NOT_AVAILABLE for so long (B-D4.2); 0: usable at once"
     )
     show_internal_topics: bool = _flag(
-        False, "Metadata of all topics names __consumer_offsets, as Kafka does"
+        False, "Metadata of all topics names the broker's own, as Kafka does"
     )
     request_log_size: int = _int(10_000, "requests remembered by Broker.requests; 0: none")
 

@@ -27,6 +27,7 @@ INIT_PRODUCER_ID: Final = 22
 ADD_PARTITIONS_TO_TXN: Final = 24
 ADD_OFFSETS_TO_TXN: Final = 25
 END_TXN: Final = 26
+WRITE_TXN_MARKERS: Final = 27
 TXN_OFFSET_COMMIT: Final = 28
 DESCRIBE_ACLS: Final = 29
 CREATE_ACLS: Final = 30
@@ -41,6 +42,9 @@ ALTER_CLIENT_QUOTAS: Final = 49
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 DESCRIBE_CLUSTER: Final = 60
+DESCRIBE_PRODUCERS: Final = 61
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
 GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
 PUSH_TELEMETRY: Final = 72
 
@@ -67,6 +71,7 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
         ADD_OFFSETS_TO_TXN: "AddOffsetsToTxn",
         END_TXN: "EndTxn",
+        WRITE_TXN_MARKERS: "WriteTxnMarkers",
         TXN_OFFSET_COMMIT: "TxnOffsetCommit",
         DESCRIBE_ACLS: "DescribeAcls",
         CREATE_ACLS: "CreateAcls",
@@ -81,6 +86,9 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DESCRIBE_USER_SCRAM_CREDENTIALS: "DescribeUserScramCredentials",
         ALTER_USER_SCRAM_CREDENTIALS: "AlterUserScramCredentials",
         DESCRIBE_CLUSTER: "DescribeCluster",
+        DESCRIBE_PRODUCERS: "DescribeProducers",
+        DESCRIBE_TRANSACTIONS: "DescribeTransactions",
+        LIST_TRANSACTIONS: "ListTransactions",
         GET_TELEMETRY_SUBSCRIPTIONS: "GetTelemetrySubscriptions",
         PUSH_TELEMETRY: "PushTelemetry",
     }

@@ -438,19 +438,3 @@ def test_a_waiting_consumer_gets_a_record_when_it_comes(broker: Broker) -> None:
         assert message.value() == b"at last"
     finally:
         consumer.close()
-
-
-def test_a_transactional_producer_fails_at_once_and_clearly(broker: Broker) -> None:
-    """B-E4: there are no transactions yet; the client must not retry until its time is over."""
-    producer = confluent_kafka.Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "transactional.id": "any",
-            "log_level": 0,
-        }
-    )
-    with pytest.raises(confluent_kafka.KafkaException) as refused:
-        producer.init_transactions(TIMEOUT_S)
-    error = refused.value.args[0]
-    assert error.fatal()
-    assert len(broker.requests("InitProducerId")) == 1

@@ -16,9 +16,9 @@ from fastprod.client.connections.api_versions import (
 from fastprod.client.metadata.metadata_answer import NO_TOPIC_ID, metadata_request, read_metadata
 from fastprod.client.producer_id import producer_id_request, read_producer_id
 from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
-from fastprod.protocol.messages import end_txn
 from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
 from fastprod.protocol.messages.metadata import MetadataResponse
+from fastprod.protocol.messages.transaction import end_txn
 from kafka_cluster import KafkaCluster
 from mock_cluster import MockCluster
 

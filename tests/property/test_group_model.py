@@ -151,7 +151,7 @@ class GroupModel(RuleBasedStateMachine):
 
     @invariant()
     def the_group_counts_right(self) -> None:
-        for group in self.world.manager.all_groups():
+        for group in self.world.manager.all_items():
             members = group.members
             waiting = [each for each in members.values() if each.awaiting_join is not None]
             assert group.awaiting_join_count == len(waiting)
@@ -184,7 +184,7 @@ class GroupModel(RuleBasedStateMachine):
         # Nobody does anything any more: everybody is answered, and the group ends.
         self.world.purgatory.advance(20 * REBALANCE_MS)
         assert all(len(each.results) == 1 for each in self.answers)
-        group = self.world.manager.group("g", self.world.node())
+        group = self.world.manager.item("g", self.world.node())
         assert group is None or (group.is_in(GroupState.EMPTY) and not group.pending_members)
         later = self.world.successor()
         assert later.fetched() == self.offsets

@@ -14,10 +14,10 @@ from fastprod.client.transactions.request_handler import TxnRequestHandler
 from fastprod.client.transactions.transaction_state import TransactionState as State
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError
-from fastprod.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from fastprod.protocol.messages.end_txn import EndTxnResponse
 from fastprod.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
+from fastprod.protocol.messages.transaction.add_offsets_to_txn import AddOffsetsToTxnResponse
+from fastprod.protocol.messages.transaction.end_txn import EndTxnResponse
 from fastprod.records import TopicPartition
 from support.engine.transaction_world import (
     GROUP,

@@ -201,16 +201,9 @@ def _encoded(topic: SavedTopic) -> bytes:
         "name": topic.name,
         "id": topic.id.hex(),
         "config": topic.config,
-        "partitions": [_partition(each) for each in topic.partitions],
+        "partitions": [each._asdict() for each in topic.partitions],
     }
     return json.dumps(row, separators=(",", ":")).encode()
-
-
-def _partition(saved: SavedPartition) -> dict[str, Any]:
-    row = saved._asdict()
-    if saved.isr is None:
-        del row["isr"]
-    return row
 
 
 def _decoded(row: Any) -> SavedTopic:
@@ -219,7 +212,7 @@ def _decoded(row: Any) -> SavedTopic:
         bytes.fromhex(row["id"]),
         dict(row["config"]),
         [
-            SavedPartition(list(each["replicas"]), int(each["leader_epoch"]), each.get("isr"))
+            SavedPartition(list(each["replicas"]), int(each["leader_epoch"]))
             for each in row["partitions"]
         ],
     )

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import random
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from uuid import UUID
 
-from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, stamp
-from fastprod._core.records.record_reader import RecordBatch, read_batches
+from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, inspect, stamp
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker, encode_marker
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import LogDirectory
 from fastprod.broker.log.log_error import LogError, OffsetOutOfRange
 from fastprod.broker.log.log_files import LogFiles
+from fastprod.broker.log.log_reader import LogReader
 from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.log.producer_replay import end_transaction, replay
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.retention import count_below, count_due, wait_ms
 from fastprod.broker.log.rolling import is_due
 from fastprod.broker.log.segments.memory_segment import MemorySegment
-from fastprod.broker.log.segments.segment import (
-    Appended,
-    AppendInfo,
-    Segment,
-    find_timestamp,
-    read_segments,
-)
+from fastprod.broker.log.segments.segment import Appended, Segment
 from fastprod.broker.log.validation import validate_produced
 from fastprod.broker.threads.clock import Clock
 from fastprod.error_codes import KAFKA_STORAGE_ERROR
@@ -40,10 +34,27 @@ if TYPE_CHECKING:
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
 
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-_READ_BYTES = 1024 * 1024
 
 
-class Log:
+class AppendInfo(NamedTuple):
+    """The result of an append.
+
+    Attributes:
+        base_offset: of its first record; for a duplicate, the one from the first time.
+        last_offset: of its last record.
+        log_append_time_ms: -1 unless the log stamps the records.
+        log_start_offset: of the log.
+        duplicate: it was there already, and was not appended again (B-C6.2).
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class Log(LogReader):
     """The log of one partition.
 
     One thread at a time calls `append`; any thread may call everything else meanwhile.
@@ -59,9 +70,6 @@ class Log:
         discard: validate, number and remember producers, but keep no record.
         topic_id: goes into partition.metadata of files.
 
-    Attributes:
-        appended_bytes: since it was opened; it never falls.
-
     Raises:
         OSError: the files cannot be read or written.
     """
@@ -70,22 +78,12 @@ class Log:
         "__weakref__",
         "_clock",
         "_closed",
-        "_cuts",
-        "_end_offset",
-        "_epochs",
         "_failure",
         "_files",
-        "_lock",
         "_on_append",
         "_on_roll",
-        "_producers",
-        "_segments",
-        "_start_offset",
-        "appended_bytes",
         "config",
         "discard",
-        "partition",
-        "topic",
     )
 
     def __init__(
@@ -98,22 +96,12 @@ class Log:
         discard: bool = False,
         topic_id: UUID | None = None,
     ) -> None:
-        self.topic = topic
-        self.partition = partition
+        super().__init__(topic, partition)
         self.config = config
         self.discard = discard
         self._clock = clock
-        self._lock = threading.Lock()
-        self._segments: list[Segment] = []
-        self._producers: ProducerStates | None = None
-        self._epochs = LeaderEpochs()
-        self._start_offset = 0
-        self._end_offset = 0
         self._failure = ""
         self._closed = False
-        # How often records were removed: a read during which it grows is done again.
-        self._cuts = 0
-        self.appended_bytes = 0
         self._on_append: Callable[[Log], None] | None = None
         self._on_roll: Callable[[Log], None] | None = None
         self._files: LogFiles | None = None
@@ -130,32 +118,8 @@ class Log:
         self._start_offset = loaded.start_offset
         self._end_offset = loaded.end_offset
         self._producers = loaded.producers
+        self._transactions = loaded.transactions
         self._epochs = loaded.epochs
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that can be read."""
-        return self._start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset of the next record."""
-        return self._end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """End of what readers see: of everything, with one replica."""
-        return self._end_offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """End of what readers with read_committed see."""
-        return self._end_offset
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all batches that are kept."""
-        return sum(segment.size_bytes for segment in self._segments)
 
     @property
     def is_closed(self) -> bool:
@@ -167,18 +131,6 @@ class Log:
         """Whether it refuses appends because its files could not be written."""
         return bool(self._failure)
 
-    @property
-    def latest_epoch(self) -> int:
-        """Newest leader epoch that wrote here; -1: none."""
-        return self._epochs.latest
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Largest epoch here that is not above `epoch`, and the offset after it.
-
-        (-1, -1): not known (OffsetForLeaderEpoch).
-        """
-        return self._epochs.end_offset_for(epoch, self._end_offset)
-
     def validate(self, batch: Buffer, most_bytes: int | None = None) -> BatchInfo:
         """Check a produced batch as `append` does: see `validate_produced`.
 
@@ -186,46 +138,107 @@ class Log:
         """
         return validate_produced(batch, self.config, self._clock.time_ms(), most_bytes)
 
-    def append(self, batch: Buffer, leader_epoch: int, info: BatchInfo | None = None) -> AppendInfo:
-        """Append one produced batch (B-C4.1).
+    def append(
+        self,
+        batch: Buffer,
+        leader_epoch: int,
+        info: BatchInfo | None = None,
+        is_verified: bool = False,
+    ) -> AppendInfo:
+        """Append one produced batch, or one of a coordinator (B-C4.1).
 
         Args:
             batch: writable; offsets, epoch and, if so configured, the append time are written
                 into it. Borrowed: copied or written when this returns.
             leader_epoch: goes into the batch.
             info: the result of `validate`; None: it is validated now.
+            is_verified: the coordinator knows the partition to be in the producer's transaction.
 
         Raises:
             InvalidBatch: it is not acceptable (B-D1).
-            LogError: it does not fit in a segment (18), has a wrong sequence (45) or epoch (47),
-                or cannot be written (56).
+            LogError: it does not fit in a segment (18), has a wrong sequence (45) or epoch (47), is
+                in no transaction or not in the one that is open (48), or cannot be written (56).
         """
         now_ms = self._clock.time_ms()
-        info = info or validate_produced(batch, self.config, now_ms)
+        if info is None:
+            info = validate_produced(batch, self.config, now_ms)
         with self._lock:
-            return self._append(batch, info, leader_epoch, now_ms)
+            self._refuse_if_unusable()
+            self._roll_if_due(info, now_ms)
+            return self._append_or_repeat(batch, info, leader_epoch, now_ms, is_verified)
 
-    def _append(self, batch: Buffer, info: BatchInfo, leader_epoch: int, now_ms: int) -> AppendInfo:
-        self._refuse_if_unusable()
+    def append_marker(self, marker: EndTransactionMarker, leader_epoch: int) -> AppendInfo:
+        """End a transaction here (B-C7.2); one that has no records here gets its marker, too.
+
+        Raises:
+            LogError: a newer producer (47) or coordinator (52) has been here, or it cannot be
+                written (56).
+        """
+        now_ms = self._clock.time_ms()
+        batch = encode_marker(marker, now_ms)
+        info = inspect(batch, 0)
+        assert info is not None
+        with self._lock:
+            self._refuse_if_unusable()
+            self._states().check_marker(marker)
+            self._roll_if_due(info, now_ms)
+            return self._append(batch, info, leader_epoch, now_ms, marker)
+
+    def _roll_if_due(self, info: BatchInfo, now_ms: int) -> None:
         config = self.config
         max_timestamp = now_ms if config.log_append_time else info.max_timestamp
         # Kafka rolls before it looks for duplicates, too (B-C6.4).
-        self._roll_if_due(info, max_timestamp, now_ms)
-        producers = self._producers
-        if info.producer_id >= 0 and producers is not None:
-            repeated = producers.check(info, now_ms)
+        if not self.discard and (
+            not self._segments
+            or is_due(self._segments[-1], self._end_offset, info, max_timestamp, config, now_ms)
+        ):
+            self._roll(now_ms)
+
+    def _append_or_repeat(
+        self, batch: Buffer, info: BatchInfo, leader_epoch: int, now_ms: int, is_verified: bool
+    ) -> AppendInfo:
+        if info.producer_id >= 0:
+            repeated = self._states().check(info, now_ms, is_verified)
             if repeated is not None:
                 return AppendInfo(
                     repeated.base_offset,
                     repeated.last_offset,
-                    repeated.timestamp if config.log_append_time else -1,
+                    repeated.timestamp if self.config.log_append_time else -1,
                     self._start_offset,
                     True,
                 )
+        return self._append(batch, info, leader_epoch, now_ms, None)
+
+    def _append(
+        self,
+        batch: Buffer,
+        info: BatchInfo,
+        leader_epoch: int,
+        now_ms: int,
+        marker: EndTransactionMarker | None,
+    ) -> AppendInfo:
+        config = self.config
+        max_timestamp = now_ms if config.log_append_time else info.max_timestamp
         base_offset = self._end_offset
         last_offset = base_offset + info.last_offset_delta
         stamp(batch, base_offset, leader_epoch, max_timestamp, config.log_append_time)
-        self._take(Appended(batch, base_offset, last_offset, max_timestamp), info, leader_epoch)
+        if leader_epoch > self._epochs.latest:
+            self._assign_epoch(leader_epoch, base_offset)
+        if not self.discard:
+            self._write(Appended(batch, base_offset, last_offset, max_timestamp))
+        # Before the end moves: what is undecided must not be seen as stable.
+        if marker is not None:
+            self._end_transaction(marker, base_offset, max_timestamp, now_ms)
+        elif info.producer_id >= 0:
+            self._states().add(info, base_offset, max_timestamp, now_ms, self.appended_bytes)
+        self._end_offset = last_offset + 1
+        self.appended_bytes += info.size_bytes
+        if self.discard:
+            self._start_offset = last_offset + 1
+        on_append = self._on_append
+        if on_append is not None:
+            self._on_append = None
+            on_append(self)
         return AppendInfo(
             base_offset,
             last_offset,
@@ -234,29 +247,16 @@ class Log:
             False,
         )
 
-    def _roll_if_due(self, info: BatchInfo, max_timestamp: int, now_ms: int) -> None:
-        if self.discard:
-            return
-        last, end_offset = self._segments[-1] if self._segments else None, self._end_offset
-        if last is None or is_due(last, end_offset, info, max_timestamp, self.config, now_ms):
-            self._roll(now_ms)
-
-    def _take(self, appended: Appended, info: BatchInfo, leader_epoch: int) -> None:
-        """Keep a batch that has its offsets; the lock is held."""
-        if leader_epoch > self._epochs.latest:
-            self._assign_epoch(leader_epoch, appended.base_offset)
-        if not self.discard:
-            self._write(appended)
-        if info.producer_id >= 0:
-            now_ms = self._clock.time_ms()
-            self._states().add(info, appended.base_offset, appended.max_timestamp, now_ms)
-        self._end_offset = appended.last_offset + 1
-        self.appended_bytes += info.size_bytes
-        if self.discard:
-            self._start_offset = self._end_offset
-        on_append, self._on_append = self._on_append, None
-        if on_append is not None:
-            on_append(self)
+    def _end_transaction(
+        self, marker: EndTransactionMarker, offset: int, timestamp: int, now_ms: int
+    ) -> None:
+        base = self._segments[-1].base_offset if self._segments else 0
+        try:
+            end_transaction(
+                self._states(), self._transactions, marker, offset, timestamp, now_ms, base
+            )
+        except OSError as error:
+            self._fail("note an aborted transaction in", error, is_half_done=True)
 
     def _states(self) -> ProducerStates:
         if self._producers is None:
@@ -323,92 +323,16 @@ class Log:
         if self._on_roll is not None and len(self._segments) > 1:
             self._on_roll(self)
 
-    def read(
-        self, offset: int, max_bytes: int, at_least_one: bool, up_to: int | None = None
-    ) -> list[Buffer]:
-        """Read whole batches, the first of which holds `offset` (B-C5).
-
-        Args:
-            offset: from `log_start_offset` to `log_end_offset`.
-            max_bytes: of all; the first batch may be larger with `at_least_one`.
-            up_to: read only below this offset; None: `high_watermark`.
-
-        Returns:
-            Slices of the log, or a copy of its files; [] at the end.
-
-        Raises:
-            OffsetOutOfRange: there is no such offset.
-            LogError: the files cannot be read (56).
-        """
-        while True:
-            cuts = self._cuts
-            end_offset = self._end_offset
-            if not self._start_offset <= offset <= end_offset:
-                raise OffsetOutOfRange(offset, self._start_offset, end_offset)
-            limit = end_offset if up_to is None else min(up_to, end_offset)
-            if offset >= limit:
-                return []
-            try:
-                found = read_segments(self._segments, offset, max_bytes, at_least_one, limit)
-            except OSError as error:
-                if cuts == self._cuts:
-                    raise self._unreadable(error) from error
-                continue
-            if cuts == self._cuts:
-                return found
-
-    def _unreadable(self, error: OSError) -> LogError:
-        what = f"the log of {self.topic}-{self.partition} cannot be read"
-        return LogError(KAFKA_STORAGE_ERROR, f"{what}: {error}")
-
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """First record that is not older than `timestamp`: (offset, timestamp), or None (B-D3).
-
-        Raises:
-            LogError: the files cannot be read (56).
-        """
-        while True:
-            cuts = self._cuts
-            end_offset = self._end_offset
-            try:
-                found = find_timestamp(self._segments, timestamp, self._start_offset)
-            except OSError as error:
-                if cuts == self._cuts:
-                    raise self._unreadable(error) from error
-                continue
-            if cuts == self._cuts:
-                return found if found is not None and found[0] < end_offset else None
-
-    def offset_of_max_timestamp(self) -> tuple[int, int] | None:
-        """First record with the largest timestamp: (offset, timestamp), or None (B-D3, -3).
-
-        Raises:
-            LogError: the files cannot be read (56).
-        """
-        best: tuple[int, int] | None = None
-        # Locked: an append in progress has changed the largest timestamp already.
-        with self._lock:
-            try:
-                for segment in self._segments:
-                    if best is not None and segment.max_timestamp <= best[1]:
-                        continue
-                    found = segment.find_largest_timestamp(self._start_offset)
-                    if found is not None and (best is None or found[1] > best[1]):
-                        best = found
-            except OSError as error:
-                raise self._unreadable(error) from error
-        return best
-
     def delete_records(self, before: int) -> int:
         """Let the log start at `before`; the new start. For DeleteRecords, not listed yet (B-C4.5).
 
         Raises:
-            OffsetOutOfRange: `before` is negative, or above the high watermark.
+            OffsetOutOfRange: `before` is negative, or above the end of the log.
         """
         with self._lock:
             self._refuse_if_unusable()
-            if before > self.high_watermark or before < 0:
-                raise OffsetOutOfRange(before, self._start_offset, self.high_watermark)
+            if before > self._end_offset or before < 0:
+                raise OffsetOutOfRange(before, self._start_offset, self._end_offset)
             if before > self._start_offset:
                 self._advance_start(before)
             return self._start_offset
@@ -448,10 +372,7 @@ class Log:
             if count:
                 ends = [segment.base_offset for segment in self._segments[1:]]
                 ends.append(self._end_offset)
-                # What followers have not yet stays.
-                while count and ends[count - 1] > self.high_watermark:
-                    count -= 1
-                self._advance_start(max(ends[count - 1] if count else 0, self._start_offset))
+                self._advance_start(max(ends[count - 1], self._start_offset))
             return before - len(self._segments)
 
     def retention_wait_ms(self) -> int | None:
@@ -509,11 +430,8 @@ class Log:
         self._cuts += 1
         self._epochs.truncate_to(self._end_offset)
         self._producers = None
-        for segment in kept:
-            for info in segment.batches_at(segment.base_offset):
-                if info.producer_id >= 0 and not info.is_control:
-                    now_ms = self._clock.time_ms()
-                    self._states().add(info, info.base_offset, info.max_timestamp, now_ms)
+        self._transactions.truncate_to(0, [each.base_offset for each in (*kept, *gone)])
+        replay(kept, first_offset, self._states(), self._transactions, self._clock.time_ms())
         if self._files is not None:
             self._files.truncate(self._start_offset, self._end_offset, self._epochs, self.config)
 
@@ -523,22 +441,8 @@ class Log:
         self._segments = self._segments[count:]
         for segment in gone:
             segment.delete()
-
-    def batches(self) -> Iterator[RecordBatch]:
-        """Every batch that is kept, oldest first; verified, for tests; LogError as of `read`."""
-        end_offset = self._end_offset
-        offset = 0
-        while (offset := max(offset, self._start_offset)) < end_offset:
-            parts: list[Buffer] = []
-            # Records may be removed meanwhile.
-            with contextlib.suppress(OffsetOutOfRange):
-                parts = self.read(offset, _READ_BYTES, True, end_offset)
-            if not parts and offset >= self._start_offset:
-                return
-            for part in parts:
-                for batch in read_batches(part, limit_bytes=2**31 - 1, verify=True):
-                    yield batch
-                    offset = batch.next_offset
+        first_offset = self._segments[0].base_offset if self._segments else self._end_offset
+        self._transactions.drop_segments([each.base_offset for each in gone], first_offset)
 
     def flush(self, closed_only: bool = False) -> None:
         """Sync everything appended so far: it survives a power cut. Blocks for the disk.
@@ -555,6 +459,8 @@ class Log:
             return
         try:
             self._refuse_if_unusable()
+            # First: the recovery point moves past them.
+            self._transactions.flush()
             self._files.flush(lambda: self._segments, self.config, closed_only)
         except OSError as error:
             with self._lock:
@@ -570,6 +476,7 @@ class Log:
             was_closed, self._closed = self._closed, True
             try:
                 if self._files is not None and not was_closed and not self._failure:
+                    self._transactions.flush()
                     self._files.close(self._segments, self._end_offset, self._states(), self.config)
             except OSError as error:
                 self._fail("close", error)

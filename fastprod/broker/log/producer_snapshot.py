@@ -1,4 +1,6 @@
-"""Snapshots of the producers in Kafka's format (B-C6.7): the last batch of each, and a CRC."""
+"""Snapshots of the producers in Kafka's format (B-C6.7): the last batch of each, what it has open,
+and a CRC.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +24,20 @@ class SnapshotError(ValueError):
 
 
 def encode_snapshot(states: ProducerStates) -> bytes:
-    """The file's bytes. A producer without a batch is left out."""
+    """The file's bytes."""
     entries = []
     for producer_id, state in states.items():
-        if not state.batches:
-            continue
-        last = state.batches[-1]
+        last = state.batches[-1] if state.batches else None
         entries.append(
             _ENTRY.pack(
                 producer_id,
                 state.epoch,
-                last.last_sequence,
-                last.last_offset,
-                last.last_offset - last.base_offset,
-                last.timestamp,
-                -1,
-                -1,
+                state.last_sequence,
+                -1 if last is None else last.last_offset,
+                0 if last is None else last.last_offset - last.base_offset,
+                state.timestamp,
+                state.coordinator_epoch,
+                state.first_offset,
             )
         )
     body = _COUNT.pack(len(entries)) + b"".join(entries)
@@ -62,12 +62,15 @@ def decode_snapshot(data: bytes, states: ProducerStates, now_ms: int) -> None:
     if count < 0 or len(body) != _COUNT.size + count * _ENTRY.size:
         raise SnapshotError(f"a snapshot of {count} producers has {len(data)} bytes")
     for entry in _ENTRY.iter_unpack(body[_COUNT.size :]):
-        producer_id, epoch, last_sequence, last_offset, delta, timestamp = entry[:6]
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = entry
         state = ProducerState(epoch, now_ms)
-        first_sequence = (last_sequence - delta) % _SEQUENCES
-        state.batches.append(
-            ProducedBatch(
-                first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
+        state.timestamp, state.coordinator_epoch, state.first_offset = timestamp, coordinator, first
+        if last_offset >= 0:
+            first_sequence = (last_sequence - delta) % _SEQUENCES
+            state.batches.append(
+                ProducedBatch(
+                    first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
+                )
             )
-        )
         states.restore(producer_id, state)
+    states.restored()

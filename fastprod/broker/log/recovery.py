@@ -8,9 +8,11 @@ from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import CleanEnd
 from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.log.producer_replay import replay
 from fastprod.broker.log.producer_snapshot import SnapshotError, decode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.segments.file_segment import FileSegment
+from fastprod.broker.log.transaction_index import TransactionIndex
 
 
 class LoadedLog(NamedTuple):
@@ -22,6 +24,7 @@ class LoadedLog(NamedTuple):
         end_offset: offset of the next record.
         recovery_point: segments below it are synced, with their indexes.
         producers: as after the last batch.
+        transactions: those that were aborted.
         epochs: leader epochs.
         was_clean: it had been closed, and nothing was cut off.
     """
@@ -31,6 +34,7 @@ class LoadedLog(NamedTuple):
     end_offset: int
     recovery_point: int
     producers: ProducerStates
+    transactions: TransactionIndex
     epochs: LeaderEpochs
     was_clean: bool
 
@@ -67,8 +71,10 @@ def load(
     assert end is not None
     segments, start, end = _trim(folder, segments, start, end)
     epochs = _load_epochs(folder, segments, end)
-    producers = _load_producers(folder, config, segments, end, now_ms)
-    return LoadedLog(segments, start, end, min(recovery_point, end), producers, epochs, was_clean)
+    transactions = TransactionIndex(folder.path)
+    producers = _load_producers(folder, config, segments, end, now_ms, transactions)
+    point = min(recovery_point, end)
+    return LoadedLog(segments, start, end, point, producers, transactions, epochs, was_clean)
 
 
 def _load_all(segments: list[FileSegment], start: int) -> int | None:
@@ -150,13 +156,19 @@ def _load_producers(
     segments: list[FileSegment],
     end: int,
     now_ms: int,
+    transactions: TransactionIndex,
 ) -> ProducerStates:
-    """The newest sound snapshot, and the batches after it (B-C6.7)."""
+    """The newest sound snapshot, and the batches after it (B-C6.7).
+
+    Aborted transactions up to that snapshot are read from their index; the others are found again.
+    """
     producers = ProducerStates(config.producer_batches, config.producer_id_expiration_ms)
     oldest = segments[0].base_offset if segments else end
     replay_from = oldest
+    bases = [segment.base_offset for segment in segments]
+    is_index_sound = transactions.load(bases)
     for offset in reversed(folder.offsets_of(".snapshot")):
-        if oldest <= offset <= end:
+        if oldest <= offset <= end and is_index_sound:
             try:
                 decode_snapshot(folder.read_snapshot(offset), producers, now_ms)
             except SnapshotError:
@@ -167,11 +179,6 @@ def _load_producers(
         # A snapshot beyond the end includes batches that were cut off. One before the oldest batch
         # lacks the last batches of a producer, which is worse than not to know the producer.
         folder.remove_snapshot(offset)
-    for i, segment in enumerate(segments):
-        segment_end = segments[i + 1].base_offset if i + 1 < len(segments) else end
-        if segment_end <= replay_from:
-            continue
-        for info in segment.batches_at(max(replay_from, segment.base_offset)):
-            if info.producer_id >= 0 and not info.is_control and info.base_offset >= replay_from:
-                producers.add(info, info.base_offset, info.max_timestamp, now_ms)
+    transactions.truncate_to(replay_from, bases)
+    replay(segments, replay_from, producers, transactions, now_ms)
     return producers

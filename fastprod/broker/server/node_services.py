@@ -13,12 +13,12 @@ from uuid import UUID
 from fastprod.broker.api_table import APIS, ApiTable
 from fastprod.broker.cluster.cluster import Cluster, new_cluster_id
 from fastprod.broker.cluster.data_directory import DataDirectory
-from fastprod.broker.cluster.partition import Partition, SavedPartition
 from fastprod.broker.cluster.producer_ids import ProducerIds
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import SavedTopic, Topic, Topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
+from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.listeners import PROTOCOLS
 from fastprod.broker.log.log import Log
@@ -27,8 +27,6 @@ from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.connection_quotas import ConnectionQuotas
 from fastprod.broker.network.sasl.users import Users
-from fastprod.broker.replica.replica_log import ReplicaLog
-from fastprod.broker.replica.replication import Replication
 from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
 from fastprod.broker.server.apis.alter_configs import IncrementalAlterConfigsApi
 from fastprod.broker.server.apis.call import ApiHandler
@@ -62,6 +60,17 @@ from fastprod.broker.server.apis.scram_credentials import (
     DescribeUserScramCredentialsApi,
 )
 from fastprod.broker.server.apis.topics import CreateTopicsApi, DeleteTopicsApi
+from fastprod.broker.server.apis.transaction.contents import (
+    AddOffsetsToTxnApi,
+    AddPartitionsToTxnApi,
+    TxnOffsetCommitApi,
+)
+from fastprod.broker.server.apis.transaction.ending import EndTxnApi, WriteTxnMarkersApi
+from fastprod.broker.server.apis.transaction.listing import (
+    DescribeProducersApi,
+    DescribeTransactionsApi,
+    ListTransactionsApi,
+)
 from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.server.dynamic_settings import DynamicSettings
 from fastprod.broker.server.ip_quotas import IpQuotas
@@ -74,8 +83,6 @@ from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 
 _log = logging.getLogger(__name__)
-
-_UNCLEAN = "unclean.leader.election.enable"
 
 
 class NodeServices:
@@ -119,22 +126,10 @@ class NodeServices:
         self._ip_quotas = IpQuotas()
         self._directory = None if data_dir is None else DataDirectory(data_dir)
         self._log_directory = None if data_dir is None else LogDirectory(data_dir)
-        self._log_directories: dict[int, LogDirectory] = {}
         self.log_upkeep = LogUpkeep(
             clock,
             config.log_retention_check_interval_ms,
             config.sync_interval_ms if config.sync == "interval" else None,
-        )
-        # A client's time limits of fetches are real time, whatever `clock` says.
-        self.purgatory = DelayedOperationPurgatory(
-            "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
-        )
-        self.replication = Replication(
-            node_ids,
-            clock,
-            config.replica_lag_time_max_ms,
-            config.replica_fetch_max_bytes,
-            self.purgatory.check_and_complete,
         )
         self._close_lock = threading.Lock()
         self._is_closed = False
@@ -142,22 +137,26 @@ class NodeServices:
             self._restore(node_ids)
         except BaseException:
             self.log_upkeep.close()
-            self.replication.close()
             if self._directory is not None:
                 self._directory.close()
             raise
+        # A client's time limits of fetches are real time, whatever `clock` says.
+        self.purgatory = DelayedOperationPurgatory(
+            "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
+        )
         self.overflow_worker = OverflowWorker("fastprod-broker-overflow")
         self.topic_worker = OverflowWorker("fastprod-broker-topics")
         self._removal_worker = OverflowWorker("fastprod-broker-removal")
         if self._directory is not None and (left := self._directory.deleted_folders()):
             self._removal_worker.put(lambda: self._remove(left))
-        self.replica_manager = ReplicaManager(self.topics)
-        self._coordinate_groups()
+        self._coordinate()
+        self.replica_manager = ReplicaManager(self.topics, self.transaction_coordinator)
         self.request_log = RequestLog(config.request_log_size)
         self.sasl_exchanges = SaslExchanges(faults, self.request_log)
         self.apis = KafkaApis(table, self._handlers(), faults, self.request_log, self.authorizer)
+        self.transaction_coordinator.begin()
 
-    def _coordinate_groups(self) -> None:
+    def _coordinate(self) -> None:
         # Sessions and rebalances are the broker's own time limits.
         self._group_purgatory = DelayedOperationPurgatory(
             "fastprod-broker-group-timer", self.clock, _operation_failed
@@ -171,6 +170,21 @@ class NodeServices:
             self._group_worker,
             self.purgatory.check_and_complete,
         )
+        self.transaction_coordinator = TransactionCoordinator(
+            self.config,
+            self.topics,
+            self.clock,
+            self._group_purgatory,
+            self._group_worker,
+            self.producer_ids,
+            self.group_coordinator.offsets,
+            self.purgatory.check_and_complete,
+        )
+
+    def leaders_moved(self) -> None:
+        """Have the coordinators follow the leaders of their partitions. Does not block."""
+        self.group_coordinator.manager.drop_moved()
+        self.transaction_coordinator.leaders_moved()
 
     def _restore(self, node_ids: Sequence[int]) -> None:
         directory = self._directory
@@ -185,10 +199,8 @@ class NodeServices:
             self._open_log,
             self.clock.monotonic_ns,
             None if directory is None else directory.write_topics,
-            self._open_replicas,
         )
-        self.cluster = Cluster(cluster_id, node_ids, self.topics, self.replication.node_changed)
-        self.replication.decide_by(self.cluster.decide)
+        self.cluster = Cluster(cluster_id, node_ids, self.topics)
         for topic in saved:
             self.topics.restore(topic)
         self._is_restoring = False
@@ -204,9 +216,8 @@ class NodeServices:
 
     def _forget_others(self, directory: DataDirectory, topics: Sequence[SavedTopic]) -> None:
         """Forget, and log, what the folder has of other topics than these, which are all."""
-        for each in (self._log_directory, *self._log_directories.values()):
-            if each is not None:
-                each.forget_unasked()
+        if self._log_directory is not None:
+            self._log_directory.forget_unasked()
         strays = directory.find_strays(topics)
         if strays:
             _log.warning(
@@ -228,7 +239,11 @@ class NodeServices:
                 _log.warning("%s stays: %s", folder, error)
 
     def _open_log(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
-        self._set_aside_stray(topic, partition, 0)
+        directory = self._directory
+        if directory is not None and not self._is_restoring:
+            stray = directory.set_aside_stray(directory.path / f"{topic}-{partition}")
+            if stray is not None:
+                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
         log = Log(
             self._log_directory,
             topic,
@@ -242,65 +257,19 @@ class NodeServices:
             self.log_upkeep.watch(log)
         return log
 
-    def _set_aside_stray(self, topic: str, partition: int, node_id: int) -> None:
-        directory = self._directory
-        if directory is not None and not self._is_restoring:
-            folder = directory.logs_of(node_id) / f"{topic}-{partition}"
-            stray = directory.set_aside_stray(folder)
-            if stray is not None:
-                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
-
-    def _open_replicas(
-        self, topic: Topic, saved: SavedPartition, live: Sequence[int]
-    ) -> Partition | None:
-        """A partition with a log for each replica; None: they share one.
-
-        They do where nothing is kept, and in topics that were made before there were replicas.
-        """
-        if self.config.discard or (self._is_restoring and saved.isr is None):
-            return None
-        index, is_unclean = len(topic.partitions), topic.config.text(_UNCLEAN) == "true"
-        logs = {id: self._open_replica(topic, index, id) for id in saved.replicas}
-        return self.replication.new_partition(topic.name, index, logs, live, saved.isr, is_unclean)
-
-    def _open_replica(self, topic: Topic, index: int, node_id: int) -> ReplicaLog:
-        self._set_aside_stray(topic.name, index, node_id)
-        log = ReplicaLog(
-            self._log_directory_of(node_id),
-            topic.name,
-            index,
-            topic.config.log_config(),
-            self.clock,
-            UUID(bytes=topic.id),
-        )
-        self.log_upkeep.watch(log)
-        return log
-
-    def _log_directory_of(self, node_id: int) -> LogDirectory | None:
-        if self._directory is None or node_id == 0:
-            return self._log_directory
-        found = self._log_directories.get(node_id)
-        if found is None:
-            path = self._directory.logs_of(node_id)
-            path.mkdir(exist_ok=True)
-            found = self._log_directories[node_id] = LogDirectory(path)
-        return found
-
     def _handlers(self) -> Mapping[int, ApiHandler]:
         replicas, purgatory, cluster = self.replica_manager, self.purgatory, self.cluster
-        groups = self.group_coordinator
+        groups, transactions = self.group_coordinator, self.transaction_coordinator
+        keeps_files = self._directory is not None
         by_name: dict[str, ApiHandler] = {
             "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
-            "Fetch": FetchApi(replicas, purgatory, self.config, self._directory is not None),
+            "Fetch": FetchApi(replicas, purgatory, self.config, keeps_files),
             "ListOffsets": ListOffsetsApi(replicas),
             "Metadata": MetadataApi(
                 cluster, self.config, self.clock.monotonic_ns, self.topic_worker
             ),
             "FindCoordinator": FindCoordinatorApi(
-                cluster,
-                groups.manager,
-                self.topic_worker,
-                0 if self._directory is None else self.config.offsets_topic_num_partitions,
+                cluster, groups.manager, transactions.manager, self.topic_worker, keeps_files
             ),
             "JoinGroup": JoinGroupApi(groups),
             "SyncGroup": SyncGroupApi(groups),
@@ -314,7 +283,21 @@ class NodeServices:
             "DeleteGroups": DeleteGroupsApi(groups),
             "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
             "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
-            "InitProducerId": InitProducerIdApi(self.producer_ids),
+            "InitProducerId": InitProducerIdApi(self.producer_ids, transactions),
+            "AddPartitionsToTxn": AddPartitionsToTxnApi(transactions, self.topics),
+            "AddOffsetsToTxn": AddOffsetsToTxnApi(
+                transactions, groups.manager, self.topics, self.topic_worker, keeps_files
+            ),
+            "TxnOffsetCommit": TxnOffsetCommitApi(
+                transactions, groups, self.topics, self.clock.time_ms
+            ),
+            "EndTxn": EndTxnApi(transactions),
+            "WriteTxnMarkers": WriteTxnMarkersApi(
+                transactions.markers, self.topics, purgatory.check_and_complete
+            ),
+            "ListTransactions": ListTransactionsApi(transactions, self.clock.time_ms),
+            "DescribeTransactions": DescribeTransactionsApi(transactions),
+            "DescribeProducers": DescribeProducersApi(replicas),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
             "IncrementalAlterConfigs": IncrementalAlterConfigsApi(self._dynamic_settings),
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
@@ -354,6 +337,7 @@ class NodeServices:
             TimeoutError: the timer's thread has not ended within 10 s.
         """
         self.topics.refuse_changes()
+        self.transaction_coordinator.close()
         self.group_coordinator.close()
         with contextlib.ExitStack() as steps:
             steps.callback(self.purgatory.close)
@@ -375,10 +359,7 @@ class NodeServices:
                 steps.callback(self._directory.close)
             if self._log_directory is not None:
                 steps.callback(self._log_directory.save)
-            for each in self._log_directories.values():
-                steps.callback(each.save)
             steps.callback(self.topics.close)
-            steps.callback(self.replication.close)
             steps.callback(self.log_upkeep.close)
             steps.callback(self.topic_worker.close)
             steps.callback(self._removal_worker.close)

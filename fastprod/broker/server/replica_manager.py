@@ -7,29 +7,35 @@ raise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fastprod._core.log.batch_validator import InvalidBatch
-from fastprod.broker.cluster.partition import (
-    NotEnoughReplicas,
-    NotLeader,
-    Partition,
-    PartitionDeleted,
-)
+from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch
+from fastprod.broker.cluster.partition import Partition, PartitionDeleted
 from fastprod.broker.cluster.topics import INTERNAL_TOPICS, Topics, invalid_name_reason
-from fastprod.broker.log.log import LogError, OffsetOutOfRange
+from fastprod.broker.coordinator.partitioned_state import CoordinatorError
+from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from fastprod.broker.log.log import AppendInfo, LogError, OffsetOutOfRange
+from fastprod.broker.log.record_batch import Producer
+from fastprod.broker.log.transaction_index import AbortedTxn
 from fastprod.broker.log.validation import HeavyBatch
 from fastprod.broker.server.item_errors import item_error
 from fastprod.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
     FENCED_LEADER_EPOCH,
+    INVALID_PRODUCER_EPOCH,
     INVALID_RECORD,
     INVALID_TOPIC_EXCEPTION,
-    LEADER_NOT_AVAILABLE,
+    INVALID_TXN_STATE,
     NONE,
+    NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
-    OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
@@ -51,9 +57,21 @@ ALL_REPLICAS = -1
 _ZSTD = 4
 _CODEC_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
+_TRANSACTIONAL = 0x10
 _FIRST_ZSTD_PRODUCE_VERSION = 7
+# KIP-890: clients know TRANSACTION_ABORTABLE, and that partitions are added by Produce.
+_FIRST_ABORTABLE_PRODUCE_VERSION = 11
+_FIRST_ADDING_PRODUCE_VERSION = 12
+_MOMENTARY = (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
+# Of a batch: base offset, length, offset of the last record.
+_HEAD = Struct(">qi11xi")
+_LENGTH_END = 12
 _FIRST_MAX_TIMESTAMP_VERSION = 7
-_FIRST_OFFSET_NOT_AVAILABLE_VERSION = 5
 
 
 class AppendResult(NamedTuple):
@@ -67,8 +85,6 @@ class AppendResult(NamedTuple):
         message: why it was refused, or None.
         record_errors: (index in the batch, why).
         partition: where it was appended, or None; fetches that wait for it are to be completed.
-        end_offset: what replicas in sync must have before acks=all is answered; -1 on an error.
-        leader_epoch: of the leader that appended it.
     """
 
     error: int
@@ -78,8 +94,6 @@ class AppendResult(NamedTuple):
     message: str | None = None
     record_errors: Sequence[tuple[int, str]] = ()
     partition: Partition | None = None
-    end_offset: int = -1
-    leader_epoch: int = -1
 
 
 class FetchWant(NamedTuple):
@@ -103,6 +117,7 @@ class ReadResult(NamedTuple):
         records: whole batches, slices of the log.
         size_bytes: of `records`.
         partition: where it was read, or None.
+        aborted: transactions that a read_committed reader of the records skips.
     """
 
     error: int
@@ -112,6 +127,7 @@ class ReadResult(NamedTuple):
     records: list[Buffer] = []  # noqa: RUF012
     size_bytes: int = 0
     partition: Partition | None = None
+    aborted: Sequence[AbortedTxn] = ()
 
 
 class OffsetResult(NamedTuple):
@@ -128,17 +144,19 @@ class ReplicaManager:
 
     Args:
         topics: where the partitions are.
+        transactions: knows which partitions belong to a transaction.
     """
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, transactions: TransactionCoordinator) -> None:
         self._topics = topics
+        self._transactions = transactions
 
     def find(self, node_id: int, topic: str, index: int) -> tuple[int, Partition | None]:
         """Return (0, partition) if this node leads it, else (code, partition or None)."""
         partition = self._topics.partition(topic, index)
         if partition is None or partition.is_deleted:
             return UNKNOWN_TOPIC_OR_PARTITION, None
-        if not partition.leads(node_id):
+        if partition.leader != node_id:
             return NOT_LEADER_OR_FOLLOWER, partition
         return NONE, partition
 
@@ -151,6 +169,7 @@ class ReplicaManager:
         acks: int,
         version: int,
         most_bytes: int | None = None,
+        transactional_id: str | None = None,
     ) -> AppendResult:
         """Append one partition's batch, with the checks of B-D1 in their order.
 
@@ -162,6 +181,7 @@ class ReplicaManager:
             acks: -1: as many replicas as `min.insync.replicas` says must be in sync.
             version: of the Produce request.
             most_bytes: decompress no more than this; None: than the log allows.
+            transactional_id: whose transaction a batch belongs to that belongs to one.
 
         Raises:
             HeavyBatch: the batch needs more than `most_bytes`; nothing was appended.
@@ -190,7 +210,66 @@ class ReplicaManager:
                 f"{partition.leader} does",
                 partition=partition,
             )
-        return _append(partition, node_id, records, acks == ALL_REPLICAS, most_bytes)
+        if acks == ALL_REPLICAS and len(partition.isr) < partition.min_isr:
+            return AppendResult(
+                NOT_ENOUGH_REPLICAS,
+                message=f"{len(partition.isr)} replica(s) of {topic}-{index} in sync, "
+                f"min.insync.replicas is {partition.min_isr}",
+            )
+        return self._append(partition, records, version, most_bytes, transactional_id or "")
+
+    def _append(
+        self,
+        partition: Partition,
+        records: memoryview,
+        version: int,
+        most_bytes: int | None,
+        transactional_id: str,
+    ) -> AppendResult:
+        try:
+            # Not under the partition's lock: others may append meanwhile.
+            info = partition.log.validate(records, most_bytes)
+            if info.attributes & _TRANSACTIONAL:
+                done = self._append_in_transaction(
+                    partition, records, info, version, transactional_id
+                )
+            else:
+                done = partition.append(records, info)
+        except HeavyBatch:
+            raise
+        except Exception as error:
+            return _refused(partition, version, error)
+        return AppendResult(
+            NONE,
+            done.base_offset,
+            done.log_append_time_ms,
+            done.log_start_offset,
+            partition=partition,
+        )
+
+    def _append_in_transaction(
+        self,
+        partition: Partition,
+        records: memoryview,
+        info: BatchInfo,
+        version: int,
+        transactional_id: str,
+    ) -> AppendInfo:
+        """Append what belongs to a transaction; its coordinator is asked about the first batch.
+
+        Raises:
+            CoordinatorError: the partition is in no transaction of the producer.
+        """
+        producer = Producer(info.producer_id, info.producer_epoch)
+        if partition.log.is_in_transaction(*producer):
+            return partition.append(records, info)
+        return self._transactions.in_transaction(
+            transactional_id,
+            producer,
+            (partition.topic, partition.index),
+            version >= _FIRST_ADDING_PRODUCE_VERSION,
+            lambda: partition.append(records, info, is_verified=True),
+        )
 
     def read(
         self, node_id: int, wanted: Sequence[FetchWant], max_bytes: int, isolation_level: int
@@ -215,7 +294,7 @@ class ReplicaManager:
         error, partition = self.find(node_id, want.topic, want.partition)
         if error != NONE or partition is None:
             return error, partition
-        return _check_epoch(partition.epoch_at(node_id), want.current_leader_epoch), partition
+        return _check_epoch(partition, want.current_leader_epoch), partition
 
     def _read(
         self, node_id: int, want: FetchWant, left: int, at_least_one: bool, isolation_level: int
@@ -223,7 +302,7 @@ class ReplicaManager:
         error, partition = self.look(node_id, want)
         if error != NONE or partition is None:
             return ReadResult(error, partition=partition)
-        log = partition.log_at(node_id)
+        log = partition.log
         high_watermark, stable = log.high_watermark, log.last_stable_offset
         end = stable if isolation_level == READ_COMMITTED else high_watermark
         max_bytes = min(left, want.max_bytes)
@@ -240,6 +319,12 @@ class ReplicaManager:
             return ReadResult(OFFSET_OUT_OF_RANGE, partition=partition)
         except Exception as error:
             return ReadResult(item_error(error).code, partition=partition)
+        aborted: Sequence[AbortedTxn] = ()
+        if isolation_level == READ_COMMITTED and records:
+            aborted = log.aborted_transactions(want.offset, stable)
+            if aborted:
+                end = _end_of(records)
+                aborted = [each for each in aborted if each.first_offset < end]
         return ReadResult(
             NONE,
             high_watermark,
@@ -248,6 +333,7 @@ class ReplicaManager:
             records,
             sum(map(len, cast("list[Sized]", records))),
             partition,
+            aborted,
         )
 
     def list_offset(
@@ -272,23 +358,19 @@ class ReplicaManager:
         if error != NONE or partition is None:
             return OffsetResult(error)
         try:
-            return _offset_of(partition, node_id, timestamp, isolation_level, version)
+            return _offset_of(partition, timestamp, isolation_level, version)
         except Exception as error:
             return OffsetResult(item_error(error).code)
 
 
 def _offset_of(
-    partition: Partition, node_id: int, timestamp: int, isolation_level: int, version: int
+    partition: Partition, timestamp: int, isolation_level: int, version: int
 ) -> OffsetResult:
-    log = partition.log_at(node_id)
-    epoch = partition.epoch_at(node_id)
-    committed = isolation_level == READ_COMMITTED
-    end = log.last_stable_offset if committed else log.high_watermark
-    if timestamp != EARLIEST and not partition.is_settled_at(node_id):
-        # It could be less than what was told before (KIP-207).
-        is_new = version >= _FIRST_OFFSET_NOT_AVAILABLE_VERSION
-        return OffsetResult(OFFSET_NOT_AVAILABLE if is_new else LEADER_NOT_AVAILABLE)
+    log = partition.log
+    epoch = partition.leader_epoch
     if timestamp == LATEST:
+        committed = isolation_level == READ_COMMITTED
+        end = log.last_stable_offset if committed else log.high_watermark
         return OffsetResult(NONE, end, -1, epoch)
     if timestamp == EARLIEST:
         return OffsetResult(NONE, log.log_start_offset, -1, epoch)
@@ -298,7 +380,10 @@ def _offset_of(
         found = log.offset_for_timestamp(timestamp)
     else:
         return OffsetResult(UNSUPPORTED_VERSION)
-    if found is None or found[0] >= end:
+    # What is undecided is not there yet.
+    if found is not None and isolation_level == READ_COMMITTED:
+        found = found if found[0] < log.last_stable_offset else None
+    if found is None:
         return OffsetResult(NONE, -1, -1, epoch)
     return OffsetResult(NONE, found[0], found[1], epoch)
 
@@ -308,11 +393,11 @@ def _check_offset(start: int, offset: int, end: int) -> None:
         raise OffsetOutOfRange(offset, start, end)
 
 
-def _check_epoch(leader_epoch: int, current_leader_epoch: int) -> int:
+def _check_epoch(partition: Partition, current_leader_epoch: int) -> int:
     """Compare the leader epoch that a client knows with the current one (B-D2.1, KIP-320)."""
-    if current_leader_epoch < 0 or current_leader_epoch == leader_epoch:
+    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
         return NONE
-    if current_leader_epoch < leader_epoch:
+    if current_leader_epoch < partition.leader_epoch:
         return FENCED_LEADER_EPOCH
     return UNKNOWN_LEADER_EPOCH
 
@@ -336,44 +421,42 @@ def _refuse_shape(records: memoryview | None, version: int) -> AppendResult | No
     return None
 
 
-def _append(
-    partition: Partition,
-    node_id: int,
-    records: memoryview,
-    needs_isr: bool,
-    most_bytes: int | None,
-) -> AppendResult:
-    try:
-        if needs_isr:
-            partition.check_isr(node_id)
-        # Not under the partition's lock: others may append meanwhile.
-        info = partition.log_at(node_id).validate(records, most_bytes)
-        done, epoch = partition.append_at(node_id, records, info, needs_isr)
-    except (InvalidBatch, LogError) as error:
+def _refused(partition: Partition, version: int, error: Exception) -> AppendResult:
+    """What a version of Produce is told about a batch that was not appended."""
+    if isinstance(error, (InvalidBatch, LogError)):
         return AppendResult(
             error.error_code, message=error.message, record_errors=error.record_errors
         )
-    except NotEnoughReplicas as error:
-        return AppendResult(
-            NOT_ENOUGH_REPLICAS,
-            message=f"{error.count} replica(s) of {partition.topic}-{partition.index} in sync, "
-            f"min.insync.replicas is {error.needed_count}",
-        )
-    except NotLeader as error:
-        return AppendResult(NOT_LEADER_OR_FOLLOWER, message=str(error), partition=partition)
-    except PartitionDeleted:
+    if isinstance(error, PartitionDeleted):
         return AppendResult(UNKNOWN_TOPIC_OR_PARTITION, message=f"{partition} is gone")
-    except HeavyBatch:
-        raise
-    except Exception as error:
-        code, text = item_error(error)
-        return AppendResult(code, message=f"the batch is not appended: {text}")
-    return AppendResult(
-        NONE,
-        done.base_offset,
-        done.log_append_time_ms,
-        done.log_start_offset,
-        partition=partition,
-        end_offset=done.last_offset + 1,
-        leader_epoch=epoch,
-    )
+    if isinstance(error, CoordinatorError):
+        return AppendResult(
+            _unverified_code(error.code, version),
+            message=f"{partition.topic}-{partition.index} is not known to be in the transaction: "
+            f"the coordinator says {error.code}",
+        )
+    code, text = item_error(error)
+    return AppendResult(code, message=f"the batch is not appended: {text}")
+
+
+def _unverified_code(code: int, version: int) -> int:
+    """What a version of Produce is told in place of what the coordinator says."""
+    if code == PRODUCER_FENCED:
+        return INVALID_PRODUCER_EPOCH
+    if code == TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE_PRODUCE_VERSION:
+        return INVALID_TXN_STATE
+    if code == CONCURRENT_TRANSACTIONS and version >= _FIRST_ADDING_PRODUCE_VERSION:
+        return code
+    # The client tries again.
+    return NOT_ENOUGH_REPLICAS if code in _MOMENTARY else code
+
+
+def _end_of(records: Sequence[Buffer]) -> int:
+    """The offset after the last batch."""
+    last = memoryview(records[-1])
+    at = end_offset = 0
+    while at + _HEAD.size <= last.nbytes:
+        base_offset, size, last_delta = _HEAD.unpack_from(last, at)
+        end_offset = base_offset + last_delta + 1
+        at += _LENGTH_END + size
+    return end_offset

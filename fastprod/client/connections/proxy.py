@@ -108,7 +108,8 @@ class Proxy:
         return "" if password is None else password.reveal()
 
     def _http(self, host: str, port: int) -> bytes:
-        if not host.isascii() or not host.isprintable() or " " in host:
+        is_text = host.isascii() and host.isprintable() and " " not in host
+        if not is_text or len(host) > _NAME_BYTES:
             raise OSError(f"{host!r} cannot be told to a proxy")
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]

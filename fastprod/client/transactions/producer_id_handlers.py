@@ -22,8 +22,7 @@ from fastprod.error_codes import (
 )
 from fastprod.errors import KafkaError, error_for_code
 from fastprod.protocol.field_types import SchemaError
-from fastprod.protocol.messages import end_txn, find_coordinator, init_producer_id
-from fastprod.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fastprod.protocol.messages import find_coordinator, init_producer_id
 from fastprod.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -33,6 +32,8 @@ from fastprod.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from fastprod.protocol.messages.transaction import end_txn
+from fastprod.protocol.messages.transaction.end_txn import EndTxnRequest, EndTxnResponse
 from fastprod.records import Node
 
 _BATCHED_FROM: Final = 4

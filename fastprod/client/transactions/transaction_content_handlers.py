@@ -34,21 +34,21 @@ from fastprod.error_codes import (
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 from fastprod.errors import KafkaError, UnsupportedVersionError, error_for_code
-from fastprod.protocol.messages import (
+from fastprod.protocol.messages.transaction import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     txn_offset_commit,
 )
-from fastprod.protocol.messages.add_offsets_to_txn import (
+from fastprod.protocol.messages.transaction.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from fastprod.protocol.messages.add_partitions_to_txn import (
+from fastprod.protocol.messages.transaction.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from fastprod.protocol.messages.txn_offset_commit import (
+from fastprod.protocol.messages.transaction.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -162,12 +162,12 @@ class GroupWorld:
 
     def partition(self, group_id: str = "g") -> Partition:
         """Where the group is kept."""
-        found = self.manager._partition(group_id)
+        found = self.manager.partition_of(group_id)
         assert found is not None
         return found
 
     def group(self, group_id: str = "g") -> GroupMetadata:
-        found = self.manager.group(group_id, self.node(group_id))
+        found = self.manager.item(group_id, self.node(group_id))
         assert found is not None
         return found
 

@@ -9,15 +9,15 @@ from fastprod.client.transactions.request_handler import TxnRequestHandler
 from fastprod.client.transactions.transaction_manager import TransactionManager
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError
-from fastprod.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from fastprod.protocol.messages.add_partitions_to_txn import (
+from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
+from fastprod.protocol.messages.transaction.add_offsets_to_txn import AddOffsetsToTxnResponse
+from fastprod.protocol.messages.transaction.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from fastprod.protocol.messages.end_txn import EndTxnResponse
-from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
-from fastprod.protocol.messages.txn_offset_commit import (
+from fastprod.protocol.messages.transaction.end_txn import EndTxnResponse
+from fastprod.protocol.messages.transaction.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,

@@ -20,7 +20,7 @@ from fastprod.protocol.schema import SchemaError
 
 # B-B1, last column, with what is served where that is less.
 LISTED = {
-    "Produce": (0, 9),
+    "Produce": (0, 12),
     "Fetch": (4, 12),
     "ListOffsets": (1, 7),
     "Metadata": (0, 11),
@@ -37,7 +37,12 @@ LISTED = {
     "ApiVersions": (0, 4),
     "CreateTopics": (2, 7),
     "DeleteTopics": (1, 6),
-    "InitProducerId": (0, 4),
+    "InitProducerId": (0, 5),
+    "AddPartitionsToTxn": (0, 5),
+    "AddOffsetsToTxn": (0, 4),
+    "EndTxn": (0, 5),
+    "WriteTxnMarkers": (1, 1),
+    "TxnOffsetCommit": (0, 5),
     "DescribeAcls": (1, 3),
     "CreateAcls": (1, 3),
     "DeleteAcls": (1, 3),
@@ -51,6 +56,9 @@ LISTED = {
     "DescribeUserScramCredentials": (0, 0),
     "AlterUserScramCredentials": (0, 0),
     "DescribeCluster": (0, 1),
+    "DescribeProducers": (0, 0),
+    "DescribeTransactions": (0, 0),
+    "ListTransactions": (0, 2),
 }
 
 
@@ -80,7 +88,7 @@ def test_the_list_is_that_of_kafka_3_0_with_newer_minimums() -> None:
 def test_what_is_listed_is_served_but_for_old_produce() -> None:
     """B-B1.1: Produce is listed from 0 and served from 3."""
     for api, listed, served, _ in SERVICES.values():
-        assert served == ((3, 9) if api.name == "Produce" else listed)
+        assert served == ((3, 12) if api.name == "Produce" else listed)
         assert api.versions[0] <= served.first <= served.last <= api.versions[1]
 
 
@@ -92,7 +100,8 @@ def test_a_pinned_list_has_the_maxima_of_that_release(release: str) -> None:
     wanted = {
         api.name: (listed.first, kafka[api.key][1])
         for api, listed, _, _ in SERVICES.values()
-        if api.key in kafka
+        # WriteTxnMarkers 0, of 2.1, is gone from Kafka 4.
+        if api.key in kafka and kafka[api.key][1] >= listed.first
     }
     assert listed(ApiTable(max_versions=release)) == wanted
     assert ("DescribeCluster" in wanted) == (release != "2.1")
@@ -179,8 +188,8 @@ def test_a_damaged_header_is_refused(frame: bytes, complaint: str) -> None:
         (1, 3, r"version 3 of Fetch \(API key 1\) is not served: this broker takes 4\.\.12"),
         (1, 13, r"version 13 of Fetch"),
         (3, -1, r"version -1 of Metadata"),
-        (0, 2, r"version 2 of Produce \(API key 0\) is not served: this broker takes 3\.\.9"),
-        (0, 10, r"version 10 of Produce"),
+        (0, 2, r"version 2 of Produce \(API key 0\) is not served: this broker takes 3\.\.12"),
+        (0, 13, r"version 13 of Produce"),
     ],
 )
 def test_what_is_not_served_is_refused(key: int, version: int, complaint: str) -> None:

@@ -13,11 +13,13 @@ from fastprod.errors import UnsupportedVersionError
 from fastprod.protocol.field_types import SchemaError
 from fastprod.protocol.messages import (
     api_versions,
-    end_txn,
     find_coordinator,
     produce,
     sasl_authenticate,
     sasl_handshake,
+)
+from fastprod.protocol.messages.transaction import (
+    end_txn,
 )
 from support.oracle import kio_messages
 from support.oracle.message_samples import APIS

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.config import BrokerConfig
-from fastprod.broker.coordinator.group.group_metadata import GroupError, GroupMetadata
+from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
 from fastprod.broker.coordinator.group.member_metadata import (
     JoinCallback,
@@ -34,6 +34,7 @@ from fastprod.broker.coordinator.group.rebalance import (
     Rebalancer,
     joined,
 )
+from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
@@ -137,7 +138,7 @@ class GroupCoordinator:
 
     def _group_loaded(self, group: GroupMetadata) -> None:
         self._rebalancer.group_loaded(group)
-        if group.offsets:
+        if not group.offsets.is_empty:
             self.offsets.watch()
 
     def _group(
@@ -146,11 +147,11 @@ class GroupCoordinator:
         """The group, or None.
 
         Raises:
-            GroupError: its name is none, or the node does not coordinate it now.
+            CoordinatorError: its name is none, or the node does not coordinate it now.
         """
         if not group_id and not may_be_empty:
-            raise GroupError(INVALID_GROUP_ID)
-        return self.manager.group(group_id, node_id, creates)
+            raise CoordinatorError(INVALID_GROUP_ID)
+        return self.manager.item(group_id, node_id, creates)
 
     # Joining.
 
@@ -170,7 +171,7 @@ class GroupCoordinator:
                 group = self._group(joining.group_id, node_id, creates=True)
                 self.offsets.watch()
             if group is None:
-                raise GroupError(UNKNOWN_MEMBER_ID)
+                raise CoordinatorError(UNKNOWN_MEMBER_ID)
             with group.lock:
                 if not self._has_room(group, joining.member_id):
                     member = group.members.get(joining.member_id)
@@ -183,14 +184,14 @@ class GroupCoordinator:
                 else:
                     self._join_again(group, joining, respond)
                 self._rebalancer.maybe_complete_join(group)
-        except GroupError as error:
+        except CoordinatorError as error:
             respond(JoinGroupResult(error.code, joining.member_id))
 
     def _check_session_timeout(self, joining: Joining) -> None:
         least = self._config.group_min_session_timeout_ms
         most = self._config.group_max_session_timeout_ms
         if not least <= joining.session_timeout_ms <= most:
-            raise GroupError(INVALID_SESSION_TIMEOUT)
+            raise CoordinatorError(INVALID_SESSION_TIMEOUT)
 
     def _has_room(self, group: GroupMetadata, member_id: str) -> bool:
         """Whether a client may join a group of that many members."""
@@ -206,9 +207,9 @@ class GroupCoordinator:
 
     def _check_joining(self, group: GroupMetadata, joining: Joining) -> None:
         if group.is_in(DEAD):
-            raise GroupError(COORDINATOR_NOT_AVAILABLE)
+            raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
         if not group.supports_protocols(joining.protocol_type, joining.protocols):
-            raise GroupError(INCONSISTENT_GROUP_PROTOCOL)
+            raise CoordinatorError(INCONSISTENT_GROUP_PROTOCOL)
 
     def _join_new(self, group: GroupMetadata, joining: Joining, respond: JoinCallback) -> None:
         """A client without a member id."""
@@ -236,12 +237,12 @@ class GroupCoordinator:
             return
         code = group.refusal_of_member(member_id, joining.group_instance_id)
         if code != NONE:
-            raise GroupError(code)
+            raise CoordinatorError(code)
         member = group.members[member_id]
         is_leader = member_id == group.leader_id
         is_unchanged = member.matches(joining.protocols)
         if group.is_in(EMPTY):
-            raise GroupError(UNKNOWN_MEMBER_ID)
+            raise CoordinatorError(UNKNOWN_MEMBER_ID)
         if is_unchanged and (group.is_in(COMPLETING) or (group.is_in(STABLE) and not is_leader)):
             # It may have missed the answer to its first request.
             tells_members = is_leader and group.is_in(COMPLETING)
@@ -342,11 +343,11 @@ class GroupCoordinator:
         try:
             group = self._group(syncing.group_id, node_id)
             if group is None:
-                raise GroupError(UNKNOWN_MEMBER_ID)
+                raise CoordinatorError(UNKNOWN_MEMBER_ID)
             with group.lock:
                 self._check_syncing(group, syncing)
                 self._sync(group, group.members[syncing.member_id], syncing, respond)
-        except GroupError as error:
+        except CoordinatorError as error:
             code = error.code
             if code == COORDINATOR_LOAD_IN_PROGRESS:
                 # The rebalance is lost: the member has to join again.
@@ -359,13 +360,13 @@ class GroupCoordinator:
         )
         kind, name = syncing.protocol_type, syncing.protocol_name
         if kind is not None and kind != group.protocol_type:
-            raise GroupError(INCONSISTENT_GROUP_PROTOCOL)
+            raise CoordinatorError(INCONSISTENT_GROUP_PROTOCOL)
         if name is not None and name != group.protocol_name:
-            raise GroupError(INCONSISTENT_GROUP_PROTOCOL)
+            raise CoordinatorError(INCONSISTENT_GROUP_PROTOCOL)
         if group.is_in(EMPTY):
-            raise GroupError(UNKNOWN_MEMBER_ID)
+            raise CoordinatorError(UNKNOWN_MEMBER_ID)
         if group.is_in(PREPARING):
-            raise GroupError(REBALANCE_IN_PROGRESS)
+            raise CoordinatorError(REBALANCE_IN_PROGRESS)
 
     def _check_generation(
         self,
@@ -375,12 +376,12 @@ class GroupCoordinator:
         generation_id: int,
     ) -> None:
         if group.is_in(DEAD):
-            raise GroupError(COORDINATOR_NOT_AVAILABLE)
+            raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
         code = group.refusal_of_member(member_id, group_instance_id)
         if code != NONE:
-            raise GroupError(code)
+            raise CoordinatorError(code)
         if generation_id != group.generation_id:
-            raise GroupError(ILLEGAL_GENERATION)
+            raise CoordinatorError(ILLEGAL_GENERATION)
 
     def _sync(
         self,
@@ -431,7 +432,7 @@ class GroupCoordinator:
                     return UNKNOWN_MEMBER_ID
                 self._rebalancer.schedule_heartbeat(group, group.members[member_id])
                 return REBALANCE_IN_PROGRESS if group.is_in(PREPARING) else NONE
-        except GroupError as error:
+        except CoordinatorError as error:
             # While the group is loaded its members are as good as known.
             return NONE if error.code == COORDINATOR_LOAD_IN_PROGRESS else error.code
 
@@ -447,7 +448,7 @@ class GroupCoordinator:
                 if group.is_in(DEAD):
                     return COORDINATOR_NOT_AVAILABLE, []
                 return NONE, [self._leave(group, each) for each in leaving]
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.code, []
 
     def _leave(self, group: GroupMetadata, leaving: Leaving) -> int:
@@ -476,8 +477,8 @@ class GroupCoordinator:
             node_id: the node that was asked.
         """
         try:
-            groups = self.manager.groups(node_id)
-        except GroupError as error:
+            groups = self.manager.items(node_id)
+        except CoordinatorError as error:
             return error.code, []
         wanted = {state.lower() for state in states}
         listed = []
@@ -491,7 +492,7 @@ class GroupCoordinator:
         """A group as it is now, and NONE or Kafka's code; one that is not there is dead."""
         try:
             group = self._group(group_id, node_id, may_be_empty=True)
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.code, GroupSummary("")
         if group is None:
             return GROUP_ID_NOT_FOUND, GroupSummary(DEAD.value)
@@ -517,7 +518,7 @@ class GroupCoordinator:
         """Delete a group without members, and its offsets; returns NONE or Kafka's code."""
         try:
             group = self._group(group_id, node_id, may_be_empty=True)
-        except GroupError as error:
+        except CoordinatorError as error:
             return error.code
         if group is None:
             return GROUP_ID_NOT_FOUND

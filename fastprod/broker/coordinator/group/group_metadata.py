@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.coordinator.group.group_offsets import GroupOffsets
 from fastprod.broker.coordinator.group.group_records import (
     GroupMetadataValue,
-    OffsetAndMetadata,
     StoredMember,
     TopicPartition,
     group_entry,
@@ -30,7 +30,7 @@ from fastprod.broker.coordinator.group.member_metadata import (
     SyncCallback,
     SyncGroupResult,
 )
-from fastprod.broker.coordinator.record_batch import LogEntry
+from fastprod.broker.log.record_batch import LogEntry
 from fastprod.broker.threads.deferring_lock import DeferringLock
 from fastprod.broker.threads.purgatory import DelayedOperation
 from fastprod.error_codes import (
@@ -63,18 +63,6 @@ _PREVIOUS: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset(GroupState),
 }
-
-
-class GroupError(Exception):
-    """A request about a group is refused.
-
-    Attributes:
-        code: Kafka's error code.
-    """
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 class GroupMetadata:
@@ -143,7 +131,7 @@ class GroupMetadata:
         self.new_member_added = False
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None
-        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.offsets = GroupOffsets()
         self.stored_entry: LogEntry | None = None
         self.awaiting_join_count = 0
         self._static_members: dict[str, str] = {}
@@ -163,11 +151,11 @@ class GroupMetadata:
         partition: Partition,
         now_ms: int,
         stored: GroupMetadataValue | None,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: GroupOffsets,
     ) -> GroupMetadata:
         """The group as its log has it; without a generation in it, it has offsets alone."""
         group = cls(group_id, partition, now_ms)
-        group.offsets = dict(offsets)
+        group.offsets = offsets
         if stored is None:
             return group
         group.stored_entry = group_entry(group_id, stored)
@@ -220,6 +208,16 @@ class GroupMetadata:
         )
 
     # States.
+
+    @property
+    def key(self) -> str:
+        """Its name, as `PartitionedState` asks for it."""
+        return self.group_id
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is kept no more."""
+        return self.state is GroupState.DEAD
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""
@@ -445,7 +443,9 @@ class GroupMetadata:
             return []
         keeps_subscribed = self.protocol_type is not None and since is None
         found = []
-        for place, committed in self.offsets.items():
+        for place, committed in self.offsets.committed.items():
+            if self.offsets.is_pending(place):
+                continue
             if keeps_subscribed and self.is_subscribed_to(place[0]):
                 continue
             if committed.expire_timestamp_ms >= 0:

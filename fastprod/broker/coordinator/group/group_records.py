@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from fastprod.broker.coordinator.record_batch import LogEntry
+from fastprod.broker.log.record_batch import LogEntry
 from fastprod.protocol.schema import (
     BYTES,
     INT32,

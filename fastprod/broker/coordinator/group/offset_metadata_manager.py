@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.config import BrokerConfig
-from fastprod.broker.coordinator.group.group_metadata import GroupError, GroupMetadata
+from fastprod.broker.coordinator.delayed_call import DelayedCall
+from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
+from fastprod.broker.coordinator.group.group_offsets import UNSTABLE
 from fastprod.broker.coordinator.group.group_records import (
     OffsetAndMetadata,
     TopicPartition,
@@ -21,8 +24,11 @@ from fastprod.broker.coordinator.group.group_records import (
     offset_entry,
 )
 from fastprod.broker.coordinator.group.rebalance import COMPLETING, DEAD, EMPTY, Rebalancer
+from fastprod.broker.coordinator.partitioned_state import CoordinatorError
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
+from fastprod.broker.log.record_batch import NO_PRODUCER, Producer
 from fastprod.broker.threads.clock import Clock
-from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
+from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
@@ -62,6 +68,7 @@ class Committing(NamedTuple):
         group_instance_id: of a static member.
         offsets: by partition.
         knows_missing_groups: a member of no group is told just that.
+        producer: they count once its transaction is committed; by default at once.
     """
 
     group_id: str
@@ -70,33 +77,13 @@ class Committing(NamedTuple):
     group_instance_id: str | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     knows_missing_groups: bool = False
-
-
-class DelayedExpiration(DelayedOperation):
-    """Looks for offsets that have been kept long enough; nothing happens when it is withdrawn."""
-
-    __slots__ = ("_offsets",)
-
-    def __init__(self, offsets: OffsetMetadataManager, delay_ms: float) -> None:
-        super().__init__(delay_ms)
-        self._offsets = offsets
-
-    def try_complete(self, key: Hashable | None = None) -> bool:
-        """Never: it waits for its deadline."""
-        return False
-
-    def on_complete(self) -> None:
-        """The purgatory closes."""
-
-    def on_expiry(self) -> None:
-        """Look, and look again later."""
-        self._offsets.expire_and_watch()
+    producer: Producer = NO_PRODUCER
 
 
 class OffsetMetadataManager:
     """The offsets of all groups. Any thread.
 
-    Offsets of transactions would be kept beside the committed ones, by producer id, until a marker
+    Offsets of transactions are kept beside the committed ones, by producer id, until a marker
     decides.
 
     Args:
@@ -133,21 +120,21 @@ class OffsetMetadataManager:
                 is_member = self._check(group, committing)
                 if is_member:
                     self._rebalancer.schedule_heartbeat(group, group.members[committing.member_id])
-                return self._store(group, committing.offsets)
-        except GroupError as error:
+                return self._store(group, committing)
+        except CoordinatorError as error:
             return dict.fromkeys(committing.offsets, error.code)
 
     def _group_of(self, committing: Committing, node_id: int) -> GroupMetadata:
         """The group, made for somebody who keeps nothing but offsets in it.
 
         Raises:
-            GroupError: there is none, or it is not coordinated here.
+            CoordinatorError: there is none, or it is not coordinated here.
         """
         is_simple = committing.generation_id < 0
-        group = self._manager.group(committing.group_id, node_id, creates=is_simple)
+        group = self._manager.item(committing.group_id, node_id, creates=is_simple)
         if group is None:
             missing = GROUP_ID_NOT_FOUND if committing.knows_missing_groups else ILLEGAL_GENERATION
-            raise GroupError(missing)
+            raise CoordinatorError(missing)
         self.watch()
         return group
 
@@ -155,39 +142,68 @@ class OffsetMetadataManager:
         """Whether it is a member that commits.
 
         Raises:
-            GroupError: it may not commit.
+            CoordinatorError: it may not commit.
         """
         generation_id, member_id = committing.generation_id, committing.member_id
         if group.is_in(DEAD):
-            raise GroupError(COORDINATOR_NOT_AVAILABLE)
+            raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
         if generation_id < 0 and group.is_in(EMPTY):
             return False
+        is_transactional = committing.producer is not NO_PRODUCER
         if generation_id < 0 and not member_id and committing.group_instance_id is None:
-            raise GroupError(UNKNOWN_MEMBER_ID)
+            # Older transactional producers do not say whose offsets they are.
+            if is_transactional:
+                return False
+            raise CoordinatorError(UNKNOWN_MEMBER_ID)
         code = group.refusal_of_member(member_id, committing.group_instance_id)
         if code != NONE:
-            raise GroupError(code)
+            raise CoordinatorError(code)
         if generation_id != group.generation_id:
-            raise GroupError(ILLEGAL_GENERATION)
+            raise CoordinatorError(ILLEGAL_GENERATION)
+        if is_transactional:
+            return False
         if group.is_in(COMPLETING):
-            raise GroupError(REBALANCE_IN_PROGRESS)
+            raise CoordinatorError(REBALANCE_IN_PROGRESS)
         return True
 
-    def _store(
-        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> dict[TopicPartition, int]:
-        most = self._config.offset_metadata_max_bytes
+    def _store(self, group: GroupMetadata, committing: Committing) -> dict[TopicPartition, int]:
+        most, offsets = self._config.offset_metadata_max_bytes, committing.offsets
         fitting = {place: each for place, each in offsets.items() if len(each.metadata) <= most}
-        code = NONE
+        code, producer = NONE, committing.producer
         if fitting:
-            code = self._manager.append(group, offset_entries(group.group_id, fitting))
-        if code == NONE:
-            group.offsets.update(fitting)
+            entries = offset_entries(group.group_id, fitting)
+            code = self._manager.append(group, entries, producer)
+        if code == NONE and producer is NO_PRODUCER:
+            group.offsets.commit(fitting)
+        elif code == NONE and fitting:
+            group.offsets.add_pending(producer.id, fitting)
         code = _CODES.get(code, code)
         return {place: code if place in fitting else OFFSET_METADATA_TOO_LARGE for place in offsets}
 
+    def end_transaction(self, partition: Partition, marker: EndTransactionMarker) -> None:
+        """End a transaction in a partition of __consumer_offsets, and decide about its offsets.
+
+        The producer's transaction is locked by the coordinator, so that no offset of it comes now.
+
+        Raises:
+            CoordinatorError: the groups of the partition are being loaded.
+            LogError: the log refuses the marker.
+            PartitionDeleted: the broker stops.
+        """
+        # First: whoever reads the log now would miss the marker.
+        groups = self._manager.items_in(partition)
+        partition.append_marker(marker)
+        for group in groups:
+            with group.lock:
+                if group.offsets.end_transaction(marker.producer.id, marker.is_commit):
+                    self.watch()
+
     def fetch(
-        self, group_id: str, places: Collection[TopicPartition] | None, node_id: int
+        self,
+        group_id: str,
+        places: Collection[TopicPartition] | None,
+        node_id: int,
+        requires_stable: bool = False,
     ) -> tuple[int, dict[TopicPartition, OffsetAndMetadata]]:
         """What a group has committed, and NONE or Kafka's code.
 
@@ -195,19 +211,27 @@ class OffsetMetadataManager:
             group_id: its name.
             places: of which partitions; None: of all. Those without an offset are left out.
             node_id: the node that was asked.
+            requires_stable: have UNSTABLE where an open transaction says something (KIP-447).
         """
         try:
-            group = self._manager.group(group_id, node_id)
-        except GroupError as error:
+            group = self._manager.item(group_id, node_id)
+        except CoordinatorError as error:
             return error.code, {}
         if group is None:
             return NONE, {}
         with group.lock:
             if group.is_in(DEAD):
                 return NONE, {}
-            if places is None:
-                return NONE, dict(group.offsets)
-            return NONE, {place: group.offsets[place] for place in places if place in group.offsets}
+            offsets = group.offsets
+            found = {
+                place: offsets.committed[place]
+                for place in (offsets.committed if places is None else places)
+                if place in offsets.committed
+            }
+            if requires_stable and offsets.has_pending:
+                asked = found if places is None else places
+                found.update({place: UNSTABLE for place in [*asked] if offsets.is_pending(place)})
+            return NONE, found
 
     # Deleting.
 
@@ -220,8 +244,8 @@ class OffsetMetadataManager:
             NONE or Kafka's code for all, and if that is NONE one for each partition.
         """
         try:
-            group = self._manager.group(group_id, node_id)
-        except GroupError as error:
+            group = self._manager.item(group_id, node_id)
+        except CoordinatorError as error:
             return error.code, {}
         if group is None:
             return GROUP_ID_NOT_FOUND, {}
@@ -246,7 +270,7 @@ class OffsetMetadataManager:
 
         Returns NONE, or Kafka's code; the group stays then.
         """
-        entries = [offset_entry(group.group_id, place, None) for place in group.offsets]
+        entries = [offset_entry(group.group_id, place, None) for place in group.offsets.places()]
         if group.stored_entry is not None:
             entries.append(group_entry(group.group_id, None))
         code = self._manager.append_all(group, entries)
@@ -265,10 +289,12 @@ class OffsetMetadataManager:
             may_come_again: it is done again, in a moment, if groups are being loaded.
         """
         again = (lambda: self.topics_deleted(names, False)) if may_come_again else None
-        for group in self._manager.loaded_groups(again):
+        for group in self._manager.loaded_items(again):
             with group.lock:
                 if not group.is_in(DEAD):
-                    self._remove(group, [each for each in group.offsets if each[0] in names])
+                    self._remove(
+                        group, [each for each in group.offsets.places() if each[0] in names]
+                    )
 
     def _remove(self, group: GroupMetadata, places: Sequence[TopicPartition]) -> int:
         """Forget offsets; the group's lock is held."""
@@ -277,7 +303,7 @@ class OffsetMetadataManager:
         code = self._manager.append_all(group, entries)
         if code == NONE:
             for place in known:
-                del group.offsets[place]
+                group.offsets.remove(place)
         return _CODES.get(code, code)
 
     # Expiring.
@@ -290,26 +316,28 @@ class OffsetMetadataManager:
             if self._is_watching:
                 return
             self._is_watching = True
-        operation = DelayedExpiration(self, self._config.offsets_retention_check_interval_ms)
+        operation = DelayedCall(
+            self._config.offsets_retention_check_interval_ms, self.expire_and_watch
+        )
         self._purgatory.complete_or_watch(operation, (operation,))
 
     def expire_and_watch(self) -> None:
         """Look now, and later again if there are groups left."""
         self._is_watching = False
         self.expire()
-        if self._manager.all_groups():
+        if self._manager.all_items():
             self.watch()
 
     def expire(self) -> None:
         """Forget offsets that were kept long enough, and groups without members and offsets."""
         now_ms = self._clock.time_ms()
         retention_ms = self._config.offsets_retention_minutes * _MS_PER_MINUTE
-        for group in self._manager.all_groups():
+        for group in self._manager.all_items():
             with group.lock:
                 if group.is_in(DEAD):
                     continue
                 code = self._remove(group, group.expired_offsets(now_ms, retention_ms))
                 if code != NONE:
                     _log.warning("%r: its old offsets stay: error %d", group, code)
-                elif group.is_in(EMPTY) and not group.offsets and not group.pending_members:
+                elif group.is_in(EMPTY) and group.offsets.is_empty and not group.pending_members:
                     self.delete_group(group)

@@ -9,9 +9,18 @@ from fastprod.broker.network.connection import ClientSoftware
 from fastprod.broker.server.apis.call import Call
 from fastprod.error_codes import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
 from fastprod.protocol.api_keys import API_VERSIONS
-from fastprod.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from fastprod.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 _FIRST_SOFTWARE_VERSION = 3
+_FIRST_ZERO_VERSION = 4
+_TRANSACTIONS = "transaction.version"
+# They never change.
+_FEATURES_EPOCH = 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
@@ -26,7 +35,7 @@ class ApiVersionsApi:
         self._table = table
 
     def handle(self, call: Call[ApiVersionsRequest]) -> None:
-        """List the APIs; note who asks (B-A7.3, B-A3.8)."""
+        """List the APIs and features; note who asks (B-A7.3, B-A3.8)."""
         if call.version >= _FIRST_SOFTWARE_VERSION:
             name = call.message.client_software_name
             version = call.message.client_software_version
@@ -34,9 +43,21 @@ class ApiVersionsApi:
                 self.refuse(call, INVALID_REQUEST, None)
                 return
             call.request.connection.client_software = ClientSoftware(name, version)
-        # No feature is listed: one with minimum 0 must be left out below version 4 (B-A7.4), and
-        # transaction.version would switch on KIP-890 (B-B1.1).
-        call.answer(ApiVersionsResponse(error_code=NONE, api_keys=self._table.api_versions()))
+        answer = ApiVersionsResponse(error_code=NONE, api_keys=self._table.api_versions())
+        level = self._table.transaction_version
+        if level > 0:
+            # KIP-890 (B-B1.1). One with minimum 0 is left out below version 4 (B-A7.4).
+            if call.version >= _FIRST_ZERO_VERSION:
+                answer.supported_features = [
+                    SupportedFeatureKey(name=_TRANSACTIONS, min_version=0, max_version=level)
+                ]
+            answer.finalized_features_epoch = _FEATURES_EPOCH
+            answer.finalized_features = [
+                FinalizedFeatureKey(
+                    name=_TRANSACTIONS, max_version_level=level, min_version_level=level
+                )
+            ]
+        call.answer(answer)
 
     def refuse(self, call: Call[ApiVersionsRequest], code: int, text: str | None) -> None:
         """Answer with `code`."""

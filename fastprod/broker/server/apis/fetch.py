@@ -19,6 +19,7 @@ from fastprod.broker.server.replica_manager import (
 from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
 from fastprod.error_codes import FETCH_SESSION_ID_NOT_FOUND, NONE, TOPIC_AUTHORIZATION_FAILED
 from fastprod.protocol.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -61,6 +62,7 @@ class DelayedFetch(DelayedOperation):
         "_counted_bytes",
         "_counting",
         "_enough_at_bytes",
+        "_is_committed",
         "_wanted",
         "size_bytes",
     )
@@ -81,8 +83,9 @@ class DelayedFetch(DelayedOperation):
         self._at: dict[Partition, list[FetchWant]] = {}
         for partition, want in zip(partitions, wanted, strict=True):
             self._at.setdefault(partition, []).append(want)
+        self._is_committed = call.message.isolation_level == READ_COMMITTED
         # Bytes appended to all logs, as of the last look at each: an append to one of thousands
-        # looks at that one only.
+        # looks at that one only. What is undecided does not count for who must not see it.
         self._counting = threading.Lock()
         self._counted_bytes: dict[Partition, int] = {}
         self._appended_bytes = 0
@@ -105,12 +108,7 @@ class DelayedFetch(DelayedOperation):
             return False
         if isinstance(key, Partition) and call.message.min_bytes <= 1:
             ready = self._is_ready(call, key)
-        elif (
-            isinstance(key, Partition)
-            # Else bytes were appended before, and can only be read now.
-            and not key.is_replicated
-            and self._count((key,)) < self._enough_at_bytes
-        ):
+        elif isinstance(key, Partition) and self._count((key,)) < self._enough_at_bytes:
             ready = not all(self._api.is_readable(call, want) for want in self._at.get(key, ()))
         else:
             appended_bytes = self._count(self._at)
@@ -121,11 +119,11 @@ class DelayedFetch(DelayedOperation):
 
     def _count(self, grown: Iterable[Partition]) -> int:
         """Bytes appended to all logs; those in `grown` are looked at now."""
-        at, counted, call = self._at, self._counted_bytes, self._call
-        node_id = -1 if call is None else call.node_id
+        at, counted = self._at, self._counted_bytes
         with self._counting:
             for partition in grown:
-                now_bytes = partition.log_at(node_id).appended_bytes
+                log = partition.log
+                now_bytes = log.stable_bytes if self._is_committed else log.appended_bytes
                 more_bytes = now_bytes - counted.get(partition, 0)
                 counted[partition] = now_bytes
                 # A partition that is named twice is counted twice.
@@ -150,9 +148,8 @@ class DelayedFetch(DelayedOperation):
         self._call, self._wanted, self._at, self._counted_bytes = None, [], {}, {}
 
     def _is_ready(self, call: Call[FetchRequest], partition: Partition) -> bool:
-        committed = call.message.isolation_level == READ_COMMITTED
-        log = partition.log_at(call.node_id)
-        end = log.last_stable_offset if committed else log.high_watermark
+        log = partition.log
+        end = log.last_stable_offset if self._is_committed else log.high_watermark
         return any(
             end > want.offset or not self._api.is_readable(call, want)
             for want in self._at.get(partition, ())
@@ -318,6 +315,13 @@ def _response(call: Call[FetchRequest], results: list[ReadResult]) -> FetchRespo
     )
 
 
+def _aborted(result: ReadResult) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in result.aborted
+    ]
+
+
 def _partition_data(version: int, index: int, result: ReadResult, committed: bool) -> PartitionData:
     data = PartitionData(
         partition_index=index,
@@ -325,7 +329,7 @@ def _partition_data(version: int, index: int, result: ReadResult, committed: boo
         high_watermark=result.high_watermark,
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
-        aborted_transactions=[] if committed and result.error == NONE else None,
+        aborted_transactions=_aborted(result) if committed and result.error == NONE else None,
         records=result.records or b"",
     )
     if result.error != NONE and result.partition and version >= _FIRST_LEADER_HINT_VERSION:

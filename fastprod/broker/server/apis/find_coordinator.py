@@ -1,15 +1,20 @@
 """FindCoordinator: which node looks after a group or a transactional id (B-E1).
 
-A group's node is the one that leads the group's partition of __consumer_offsets, which is made when
-somebody first asks for a group.
+It is the one that leads the name's partition of __consumer_offsets, or of __transaction_state. Each
+is made when somebody first asks for a name in it.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from fastprod.broker.cluster.cluster import Cluster, NodeAddress
+from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
+from fastprod.broker.coordinator.partitioned_state import PartitionedState
+from fastprod.broker.coordinator.transaction.transaction_state_manager import (
+    TransactionStateManager,
+)
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call, change_topics
 from fastprod.broker.server.item_errors import item_error
@@ -42,23 +47,28 @@ class FindCoordinatorApi:
     """Handles FindCoordinator. Any thread.
 
     Args:
-        cluster: its nodes share transactional ids by a stable hash.
+        cluster: where the nodes are.
         groups: knows the node of each group.
-        worker: where the topic of the groups is made, if that takes long.
-        partition_cost: how many partitions it takes as long as to make; 0: next to no time.
+        transactions: knows the node of each transactional id.
+        worker: where their topics are made, if that takes long.
+        keeps_files: whether that takes a while for each partition.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         groups: GroupMetadataManager,
+        transactions: TransactionStateManager,
         worker: OverflowWorker,
-        partition_cost: int,
+        keeps_files: bool,
     ) -> None:
         self._cluster = cluster
-        self._groups = groups
+        self._managers: dict[int, PartitionedState[Any]] = {
+            GROUP: groups,
+            TRANSACTION: transactions,
+        }
         self._worker = worker
-        self._partition_cost = partition_cost
+        self._keeps_files = keeps_files
 
     def handle(self, call: Call[FindCoordinatorRequest]) -> None:
         """Answer for one key, from version 4 on for each."""
@@ -66,26 +76,32 @@ class FindCoordinatorApi:
         batched = call.version >= _FIRST_BATCHED_VERSION
         keys = message.coordinator_keys if batched else [message.key]
 
+        key_type = message.key_type
+        manager = self._managers.get(key_type)
+        # Who may know of no key has no topic made, either.
+        if (
+            manager is None
+            or manager.has_topic
+            or not any(
+                call.allows(Operation.DESCRIBE, _RESOURCES[key_type][0], key) for key in keys
+            )
+        ):
+            self._answer(call, [self._find(call, key) for key in keys])
+            return
+
         def make_topic_and_answer() -> None:
             try:
-                self._groups.make_topic()
+                manager.make_topic()
             except Exception as error:
                 code, text = item_error(error)
-                _log.error("groups cannot be kept, %s: error %d", text, code)
+                _log.error("the topic of a coordinator cannot be made, %s: error %d", text, code)
                 self.refuse(call, COORDINATOR_NOT_AVAILABLE, text)
                 return
             self._answer(call, [self._find(call, key) for key in keys])
 
-        # Who may know of no group has no topic made, either.
-        if (
-            message.key_type == GROUP
-            and not self._groups.has_topic
-            and any(call.allows(Operation.DESCRIBE, ResourceType.GROUP, key) for key in keys)
-        ):
-            topics = self._cluster.topics
-            change_topics(topics, self._worker, call, self._partition_cost, make_topic_and_answer)
-        else:
-            self._answer(call, [self._find(call, key) for key in keys])
+        cost = manager.partition_count if self._keeps_files else 0
+        topics = self._cluster.topics
+        change_topics(topics, self._worker, call, cost, make_topic_and_answer)
 
     def refuse(self, call: Call[FindCoordinatorRequest], code: int, text: str | None) -> None:
         """Answer every key with `code`."""
@@ -122,7 +138,8 @@ class FindCoordinatorApi:
         kind, refusal = _RESOURCES[key_type]
         if not call.allows(Operation.DESCRIBE, kind, key):
             return _nobody(key, refusal, None)
-        node = self._node(call, key, key_type)
+        node_id = self._managers[key_type].leader_of(key)
+        node = self._cluster.address(node_id, call.listener_name)
         if node is None:
             return _nobody(key, COORDINATOR_NOT_AVAILABLE, "its node is not up")
         return Coordinator(
@@ -133,13 +150,6 @@ class FindCoordinatorApi:
             error_code=NONE,
             error_message=None,
         )
-
-    def _node(
-        self, call: Call[FindCoordinatorRequest], key: str, key_type: int
-    ) -> NodeAddress | None:
-        if key_type == TRANSACTION:
-            return self._cluster.coordinator(key, call.listener_name)
-        return self._cluster.address(self._groups.leader_of(key), call.listener_name)
 
 
 def _nobody(key: str, code: int, text: str | None) -> Coordinator:

@@ -72,7 +72,9 @@ def test_a_name_that_no_proxy_takes_is_refused(host: str) -> None:
         proxy().plan(host, 1)
 
 
-@pytest.mark.parametrize("host", ["b.test\r\nX-Evil: 1", "b test", "br\u00fccke.test"])
+@pytest.mark.parametrize(
+    "host", ["b.test\r\nX-Evil: 1", "b test", "br\u00fccke.test", "x" * 256, "x" * 32_767]
+)
 def test_a_name_cannot_put_headers_into_a_request(host: str) -> None:
     with pytest.raises(OSError, match="cannot be told to a proxy"):
         proxy("http").plan(host, 1)

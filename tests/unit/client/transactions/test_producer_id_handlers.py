@@ -11,9 +11,9 @@ from fastprod.client.transactions.request_handler import CoordinatorType
 from fastprod.client.transactions.transaction_state import TransactionState as State
 from fastprod.errors import ProducerFencedError
 from fastprod.protocol.field_types import SchemaError
-from fastprod.protocol.messages.end_txn import EndTxnResponse
 from fastprod.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from fastprod.protocol.messages.init_producer_id import InitProducerIdResponse
+from fastprod.protocol.messages.transaction.end_txn import EndTxnResponse
 from fastprod.records import Node
 from support.engine.transaction_world import TRANSACTIONAL_ID, World, error_of
 

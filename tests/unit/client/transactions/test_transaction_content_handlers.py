@@ -7,7 +7,7 @@ import pytest
 from fastprod.client.transactions.transaction_state import TransactionState as State
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import IllegalStateError, ProducerFencedError, UnsupportedVersionError
-from fastprod.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from fastprod.protocol.messages.transaction.add_offsets_to_txn import AddOffsetsToTxnResponse
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from support.engine.transaction_world import (
     GROUP,

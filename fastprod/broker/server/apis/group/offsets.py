@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.config import INT64_MAX
+from fastprod.broker.coordinator.group.group_offsets import UNSTABLE
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
 from fastprod.broker.coordinator.group.offset_metadata_manager import (
     Committing,
@@ -20,9 +21,11 @@ from fastprod.error_codes import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
 )
 from fastprod.protocol.messages.group.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -44,6 +47,7 @@ from fastprod.protocol.messages.group.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from fastprod.protocol.messages.transaction.txn_offset_commit import TxnOffsetCommitRequestTopic
 
 _FIRST_MISSING_GROUP_VERSION: Final = 9
 _FIRST_MANY_GROUPS_VERSION: Final = 8
@@ -79,24 +83,7 @@ class OffsetCommitApi:
         now_ms = self._now_ms()
         retention_ms = message.retention_time_ms
         expires_ms = -1 if retention_ms == -1 else min(now_ms + retention_ms, INT64_MAX)
-        codes: dict[TopicPartition, int] = {}
-        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        for topic in message.topics:
-            denied = not call.allows_topic(Operation.READ, topic.name)
-            for each in topic.partitions:
-                place = topic.name, each.partition_index
-                if denied:
-                    codes[place] = TOPIC_AUTHORIZATION_FAILED
-                elif self._topics.partition(*place) is None:
-                    codes[place] = UNKNOWN_TOPIC_OR_PARTITION
-                else:
-                    offsets[place] = OffsetAndMetadata(
-                        each.committed_offset,
-                        each.committed_leader_epoch,
-                        each.committed_metadata or "",
-                        now_ms,
-                        expires_ms,
-                    )
+        codes, offsets = checked_offsets(call, message.topics, self._topics, now_ms, expires_ms)
         committing = Committing(
             message.group_id,
             message.generation_id_or_member_epoch,
@@ -133,12 +120,54 @@ class OffsetCommitApi:
         )
 
 
+def checked_offsets(
+    call: Call[Any],
+    asked: Sequence[OffsetCommitRequestTopic] | Sequence[TxnOffsetCommitRequestTopic],
+    topics: Topics,
+    now_ms: int,
+    expires_ms: int,
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, OffsetAndMetadata]]:
+    """The codes of partitions whose offsets are refused, and the offsets of the others.
+
+    Args:
+        call: of the client.
+        asked: what it wants to commit.
+        topics: offsets are for those that exist.
+        now_ms: by the broker's clock.
+        expires_ms: until when they are kept; -1: as long as the group's.
+    """
+    codes: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in asked:
+        denied = not call.allows_topic(Operation.READ, topic.name)
+        for each in topic.partitions:
+            place = topic.name, each.partition_index
+            if denied:
+                codes[place] = TOPIC_AUTHORIZATION_FAILED
+            elif topics.partition(*place) is None:
+                codes[place] = UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offsets[place] = OffsetAndMetadata(
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata or "",
+                    now_ms,
+                    expires_ms,
+                )
+    return codes, offsets
+
+
 class _Found(NamedTuple):
     """The offset of one partition, or why it is not told."""
 
     partition: int
     offset: OffsetAndMetadata
     error: int = NONE
+
+
+def _found(index: int, offset: OffsetAndMetadata) -> _Found:
+    """The offset of a partition, unless an open transaction is about it (KIP-447)."""
+    return _Found(index, offset, UNSTABLE_OFFSET_COMMIT if offset is UNSTABLE else NONE)
 
 
 class _FoundGroup(NamedTuple):
@@ -151,8 +180,6 @@ class _FoundGroup(NamedTuple):
 
 class OffsetFetchApi:
     """Handles OffsetFetch. Any thread.
-
-    Without transactions all offsets are stable: `require_stable` asks for nothing more.
 
     Args:
         offsets: of all groups.
@@ -173,13 +200,14 @@ class OffsetFetchApi:
         group_id = asked.group_id
         if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return _refused(asked, GROUP_AUTHORIZATION_FAILED)
+        stable = call.message.require_stable
         if asked.topics is None:
-            code, offsets = self._offsets.fetch(group_id, None, call.node_id)
+            code, offsets = self._offsets.fetch(group_id, None, call.node_id, stable)
             # Of the others the client does not learn that they are there.
             topics: dict[str, list[_Found]] = {}
             for (name, index), each in sorted(offsets.items()):
                 if call.allows_topic(Operation.DESCRIBE, name):
-                    topics.setdefault(name, []).append(_Found(index, each))
+                    topics.setdefault(name, []).append(_found(index, each))
             return _FoundGroup(group_id, list(topics.items()), code)
         # Each once: otherwise a small request could have a huge answer.
         places = list(
@@ -187,7 +215,7 @@ class OffsetFetchApi:
                 (topic.name, index) for topic in asked.topics for index in topic.partition_indexes
             )
         )
-        code, offsets = self._offsets.fetch(group_id, places, call.node_id)
+        code, offsets = self._offsets.fetch(group_id, places, call.node_id, stable)
         if code != NONE:
             return _refused(asked, code)
         names = dict.fromkeys(topic.name for topic in asked.topics)
@@ -197,7 +225,7 @@ class OffsetFetchApi:
             found[name].append(
                 _Found(index, _NOTHING, TOPIC_AUTHORIZATION_FAILED)
                 if name in denied
-                else _Found(index, offsets.get((name, index), _NOTHING))
+                else _found(index, offsets.get((name, index), _NOTHING))
             )
         return _FoundGroup(group_id, list(found.items()))
 

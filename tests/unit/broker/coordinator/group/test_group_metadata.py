@@ -12,6 +12,7 @@ from fastprod.broker.coordinator.group.group_metadata import (
     GroupState,
     subscription,
 )
+from fastprod.broker.coordinator.group.group_offsets import GroupOffsets
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata
 from fastprod.broker.coordinator.group.member_metadata import (
     JoinGroupResult,
@@ -174,7 +175,8 @@ def test_the_log_has_all_of_a_generation(group: GroupMetadata, partition: Partit
     group.begin_generation(NOW_MS)
     group.members["b"].assignment = b"given"
     group.transition_to(GroupState.STABLE, NOW_MS + 5)
-    offsets = {("t", 0): OffsetAndMetadata(1, -1, "", NOW_MS)}
+    offsets = GroupOffsets()
+    offsets.commit({("t", 0): OffsetAndMetadata(1, -1, "", NOW_MS)})
     loaded = GroupMetadata.load("g", partition, NOW_MS + 9, group.stored(), offsets)
     assert loaded.is_in(GroupState.STABLE)
     assert loaded.stored() == group.stored()
@@ -183,11 +185,11 @@ def test_the_log_has_all_of_a_generation(group: GroupMetadata, partition: Partit
     assert loaded.members["b"].assignment == b"given"
     assert loaded.supports_protocols("consumer", [("range", b"")])
     assert loaded.is_subscribed_to("t")
-    assert loaded.offsets == offsets
+    assert loaded.offsets is offsets
 
 
 def test_a_group_of_offsets_alone_is_empty(partition: Partition) -> None:
-    loaded = GroupMetadata.load("g", partition, NOW_MS, None, {})
+    loaded = GroupMetadata.load("g", partition, NOW_MS, None, GroupOffsets())
     assert loaded.is_in(GroupState.EMPTY)
     assert (loaded.protocol_type, loaded.generation_id, loaded.stored_entry) == (None, 0, None)
 
@@ -222,7 +224,7 @@ def test_offsets_are_kept_by_the_rules_of_kip_211(group: GroupMetadata) -> None:
     the commit on.
     """
     old = OffsetAndMetadata(1, -1, "", NOW_MS - DAY_MS)
-    group.offsets = {("t", 0): old, ("u", 0): old}
+    group.offsets.commit({("t", 0): old, ("u", 0): old})
     assert group.expired_offsets(NOW_MS - 1, DAY_MS) == []
     assert group.expired_offsets(NOW_MS, DAY_MS) == [("t", 0), ("u", 0)]
     group.add(member("a"))
@@ -236,5 +238,8 @@ def test_offsets_are_kept_by_the_rules_of_kip_211(group: GroupMetadata) -> None:
     group.begin_generation(NOW_MS)
     assert group.expired_offsets(NOW_MS, DAY_MS) == []
     assert group.expired_offsets(NOW_MS + DAY_MS, DAY_MS) == [("t", 0), ("u", 0)]
-    group.offsets[("t", 0)] = old._replace(expire_timestamp_ms=NOW_MS + 7)
+    group.offsets.commit({("t", 0): old._replace(expire_timestamp_ms=NOW_MS + 7)})
     assert group.expired_offsets(NOW_MS + 7, DAY_MS) == [("t", 0)]
+    # An open transaction is about it.
+    group.offsets.add_pending(1, {("t", 0): old})
+    assert group.expired_offsets(NOW_MS + 7, DAY_MS) == []

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from fastprod.broker.cluster.topics import OFFSETS_TOPIC
-from fastprod.broker.coordinator.group.group_metadata import GroupError, GroupState
-from fastprod.broker.coordinator.group.group_metadata_manager import partition_for
+from fastprod.broker.coordinator.group.group_metadata import GroupState
+from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     NONE,
@@ -26,16 +26,6 @@ def move(world: GroupWorld, group_id: str = "g") -> None:
     """Another node leads the group's partition from now on."""
     partition = world.partition(group_id)
     partition.move_leader(1 - partition.leader, [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("group_id", "partition"),
-    # As Java's String.hashCode and Kafka's Utils.abs have it.
-    [("", 0), ("g", 3), ("group", 47), ("polygenelubricants", 0), ("\U0001f600", 49)],
-)
-def test_a_groups_partition_is_that_of_kafka(group_id: str, partition: int) -> None:
-    """B-E1"""
-    assert partition_for(group_id, 50) == partition
 
 
 def test_the_topic_is_kafkas() -> None:
@@ -106,8 +96,8 @@ def test_without_a_leader_nobody_coordinates() -> None:
     world = GroupWorld()
     world.partition().move_leader(-1, [])
     assert world.manager.leader_of("g") == -1
-    with pytest.raises(GroupError) as refused:
-        world.manager.group("g", 0)
+    with pytest.raises(CoordinatorError) as refused:
+        world.manager.item("g", 0)
     assert refused.value.code == NOT_COORDINATOR
 
 
@@ -142,8 +132,8 @@ def test_a_log_is_written_anew_when_most_of_it_is_old() -> None:
     assert log.log_start_offset > 0
     later = world.successor()
     for group_id in ("g", "simple"):
-        with contextlib.suppress(GroupError):
-            later.manager.group(group_id, later.node(group_id))
+        with contextlib.suppress(CoordinatorError):
+            later.manager.item(group_id, later.node(group_id))
     later.worker.run()
     assert later.fetched() == {T0: 2999, U0: 1}
     assert later.heartbeat(member, 1) == NONE
@@ -168,8 +158,8 @@ def test_a_damaged_log_is_reported_and_tried_again(caplog: pytest.LogCaptureFixt
     later = world.successor()
     replay = later.manager._replay
     later.manager._replay = lambda partition: 1 // 0  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(GroupError) as refused:
-        later.manager.group("g", later.node())
+    with pytest.raises(CoordinatorError) as refused:
+        later.manager.item("g", later.node())
     assert refused.value.code == COORDINATOR_LOAD_IN_PROGRESS
     assert "cannot be loaded" in caplog.text
     later.manager._replay = replay  # type: ignore[method-assign]

@@ -135,9 +135,9 @@ def test_offsets_of_a_group_without_members_expire() -> None:
     assert world.fetched() == {T0: 1, U0: 2}
     world.purgatory.advance(1)
     assert world.fetched() == {}
-    assert world.manager.group("g", world.node()) is None
+    assert world.manager.item("g", world.node()) is None
     assert world.purgatory.pending == []
-    assert world.successor().manager.group("g", world.node()) is None
+    assert world.successor().manager.item("g", world.node()) is None
 
 
 def test_a_stable_group_keeps_the_offsets_of_what_it_reads() -> None:

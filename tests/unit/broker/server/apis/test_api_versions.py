@@ -21,10 +21,35 @@ def test_every_version_lists_the_same(version: int) -> None:
     listed = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert answer.error_code == NONE
     # B-B1.1: Produce is listed from 0, whatever is served.
-    assert listed[0] == (0, 9)
+    assert listed[0] == (0, 12)
     assert listed[18] == (0, 4)
     assert listed[60] == (0, 1)
+    levels = [
+        (each.name, each.min_version_level, each.max_version_level)
+        for each in answer.finalized_features
+    ]
+    supported = [
+        (each.name, each.min_version, each.max_version) for each in answer.supported_features
+    ]
     # B-A7.4: a feature whose minimum is 0 breaks old Java clients.
+    assert supported == ([("transaction.version", 0, 2)] if version >= 4 else [])
+    assert levels == ([("transaction.version", 2, 2)] if version >= 3 else [])
+    assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ApiTable("3.0"),
+        ApiTable(versions={"Produce": 11}),
+        ApiTable(versions={"EndTxn": 4}),
+        ApiTable(versions={"TxnOffsetCommit": 4}),
+    ],
+)
+def test_without_what_kip_890_needs_its_level_is_not_told(table: ApiTable) -> None:
+    """B-A7.4, B-B1.1"""
+    with BrokerWorld(table=table) as world:
+        answer = world.ask("ApiVersions", 3, SOFTWARE)
     assert (answer.supported_features, answer.finalized_features) == ([], [])
 
 

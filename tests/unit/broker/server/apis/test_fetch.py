@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from fastprod.broker.log.log import Log
+from fastprod.broker.log.log_reader import LogReader
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.server.apis import fetch
 from fastprod.broker.server.apis.fetch import FetchApi
@@ -154,7 +155,7 @@ def test_an_append_looks_at_no_other_log_of_a_waiting_fetch(
         places = [(partition, 0) for partition in partitions]
         asked = park(world, *places, min_bytes=len(partitions) * len(batch))
         looked_at: list[Log] = []
-        slot: Any = vars(Log)["appended_bytes"]
+        slot: Any = vars(LogReader)["appended_bytes"]
 
         def look(log: Log) -> int:
             looked_at.append(log)

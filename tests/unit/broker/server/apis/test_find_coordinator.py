@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastprod.broker.cluster.cluster import NodeAddress
-from fastprod.broker.cluster.topics import OFFSETS_TOPIC
+from fastprod.broker.cluster.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
 from fastprod.protocol.messages.find_coordinator import FindCoordinatorRequest
 from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -38,6 +38,7 @@ def test_every_node_tells_the_same() -> None:
         # The simple consumers of old clients have an empty group.
         ("", 0, NONE),
         ("", 1, INVALID_REQUEST),
+        ("x", 1, NONE),
         ("g", 2, INVALID_REQUEST),
     ],
 )
@@ -53,6 +54,9 @@ def test_the_topic_of_groups_is_made_when_somebody_asks_for_one() -> None:
     with BrokerWorld(brokers=3, topics={"t": 1}) as world:
         world.ask("FindCoordinator", 3, FindCoordinatorRequest(key="x", key_type=1))
         assert world.state.topics.get(OFFSETS_TOPIC) is None
+        transactions = world.state.topics.get(TRANSACTION_TOPIC)
+        assert transactions is not None
+        assert len(transactions.partitions) == 50
         asked = FindCoordinatorRequest(coordinator_keys=[f"group {n}" for n in range(20)])
         answers = [world.ask("FindCoordinator", 4, asked, node) for node in range(3)]
         assert answers[0] == answers[1] == answers[2]

@@ -149,13 +149,12 @@ def test_with_log_append_time_the_brokers_clock_is_told_and_stored() -> None:
         assert decode_batches(data)[0].max_timestamp == 1_700_000_000_005
 
 
-def test_a_transactional_producer_is_refused() -> None:
-    """B-D1 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there are no transactions yet."""
+def test_a_plain_batch_may_come_with_a_transactional_id() -> None:
+    """B-E4: as in Kafka, only batches say what belongs to a transaction."""
     with BrokerWorld(topics={"t": 1}) as world:
         message = produce_request([("t", 0, batch_of(b"a"))], transactional_id="x")
         answer = world.ask("Produce", 9, message)
-        found = answer.responses[0].partition_responses[0].error_code
-        assert found == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert answer.responses[0].partition_responses[0].error_code == NONE
 
 
 def test_a_transactional_batch_of_no_transaction_is_refused_with_all_others() -> None:

@@ -1,0 +1,86 @@
+"""GroupOffsets: how far a group has read, and what open transactions say about it (B-E2, B-E4).
+
+Source: OffsetMetadataManager of Apache Kafka (pendingTransactionalOffsets, KIP-447).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
+
+UNSTABLE: Final = OffsetAndMetadata(-1, -1, "", -1)
+"""What is told of a partition that an open transaction says something about."""
+
+
+class GroupOffsets:
+    """The offsets of one group. The caller has its lock.
+
+    Attributes:
+        committed: what counts.
+    """
+
+    __slots__ = ("_pending", "committed")
+
+    def __init__(self) -> None:
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        # By producer id. None: something newer was committed without a transaction.
+        self._pending: dict[int, dict[TopicPartition, OffsetAndMetadata | None]] = {}
+
+    def __contains__(self, place: TopicPartition) -> bool:
+        """Whether anything is kept about a partition."""
+        return place in self.committed or self.is_pending(place)
+
+    def places(self) -> list[TopicPartition]:
+        """The partitions that something is kept about."""
+        pending = (place for each in self._pending.values() for place in each)
+        return list(dict.fromkeys([*self.committed, *pending]))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+        return not self.committed and not self._pending
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether an open transaction says something about it."""
+        return bool(self._pending)
+
+    def is_pending(self, place: TopicPartition) -> bool:
+        """Whether an open transaction says something about a partition."""
+        return any(place in each for each in self._pending.values())
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take offsets that count at once; what open transactions say is older."""
+        self.committed.update(offsets)
+        for pending in self._pending.values():
+            pending.update(dict.fromkeys(pending.keys() & offsets.keys()))
+
+    def add_pending(
+        self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Take offsets that count once the producer's transaction is committed."""
+        self._pending.setdefault(producer_id, {}).update(offsets)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> bool:
+        """Decide what a producer's transaction says; whether it said anything."""
+        pending = self._pending.pop(producer_id, None)
+        if pending is None:
+            return False
+        if is_commit:
+            decided = {place: each for place, each in pending.items() if each is not None}
+            # Not `commit`: what others have pending may be newer.
+            self.committed.update(decided)
+        return True
+
+    def remove(self, place: TopicPartition) -> None:
+        """Forget a partition, also what open transactions say about it."""
+        self.committed.pop(place, None)
+        for pending in self._pending.values():
+            pending.pop(place, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.committed.clear()
+        self._pending.clear()

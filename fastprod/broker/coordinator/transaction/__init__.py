@@ -1,0 +1,1 @@
+"""Transactions: ids, states, markers, time-outs (B-E4)."""
