@@ -283,8 +283,7 @@ class PartitionedState(ABC, Generic[T]):
         topic = self._topics.get(self._topic.name)
         mine = [each for each in topic.partitions if each.leader == node_id] if topic else []
         used = [each for each in mine if each.log.log_end_offset or each.index in self._loaded]
-        loaded = [self._load(each) for each in used]
-        return [item for each in loaded for item in list(each.items.values())]
+        return [item for each in self._load_all(used) for item in list(each.items.values())]
 
     def items_in(self, partition: Partition) -> list[T]:
         """All that a partition keeps.
@@ -307,16 +306,17 @@ class PartitionedState(ABC, Generic[T]):
             again: called later if some of it cannot be had at once; None: that is left out.
         """
         topic = self._topics.get(self._topic.name)
-        is_late = False
-        for partition in topic.partitions if topic is not None else ():
-            try:
-                if partition.log.log_end_offset > partition.log.log_start_offset:
-                    self._load(partition)
-            except CoordinatorError:
-                is_late = True
-        if is_late and again is not None:
-            # Behind what is being loaded.
-            self._worker.put(again)
+        used = [
+            each
+            for each in (topic.partitions if topic is not None else ())
+            if each.log.log_end_offset > each.log.log_start_offset
+        ]
+        try:
+            self._load_all(used)
+        except CoordinatorError:
+            if again is not None:
+                # Behind what is being loaded.
+                self._worker.put(again)
         return self.all_items()
 
     def forget(self, item: T) -> None:
@@ -345,8 +345,31 @@ class PartitionedState(ABC, Generic[T]):
 
     # Loading.
 
-    def _load(self, partition: Partition) -> _LoadedPartition[T]:
+    def _load_all(self, partitions: Sequence[Partition]) -> list[_LoadedPartition[T]]:
+        """What several partitions keep; who calls reads no more than of one, the worker the rest.
+
+        Raises:
+            CoordinatorError: some is being read, or the broker stops; the others have been begun.
+        """
+        found: list[_LoadedPartition[T]] = []
+        refused: CoordinatorError | None = None
+        left_bytes = _QUICK_BYTES
+        for each in partitions:
+            before = self._loaded.get(each.index)
+            try:
+                found.append(self._load(each, left_bytes))
+            except CoordinatorError as error:
+                refused = error
+            else:
+                left_bytes -= 0 if found[-1] is before else each.log.size_bytes
+        if refused is not None:
+            raise refused
+        return found
+
+    def _load(self, partition: Partition, quick_bytes: int = _QUICK_BYTES) -> _LoadedPartition[T]:
         """What a partition keeps, read from its log if its leader has changed.
+
+        A log of more than `quick_bytes` is read by the worker.
 
         Raises:
             CoordinatorError: it is being read, or the broker stops.
@@ -354,12 +377,12 @@ class PartitionedState(ABC, Generic[T]):
         loaded = self._loaded.get(partition.index)
         epoch = partition.leader_epoch
         if loaded is None or loaded.leader_epoch != epoch or loaded.partition is not partition:
-            loaded = self._load_anew(partition, epoch)
+            loaded = self._load_anew(partition, epoch, quick_bytes)
         if loaded.is_loading:
             raise CoordinatorError(COORDINATOR_LOAD_IN_PROGRESS)
         return loaded
 
-    def _load_anew(self, partition: Partition, epoch: int) -> _LoadedPartition[T]:
+    def _load_anew(self, partition: Partition, epoch: int, quick_bytes: int) -> _LoadedPartition[T]:
         with self._lock:
             if self._is_closed:
                 raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
@@ -372,7 +395,7 @@ class PartitionedState(ABC, Generic[T]):
             # First: from then on nothing of theirs comes into the log.
             self._unload([before], NOT_COORDINATOR)
         log = partition.log
-        if log.log_end_offset == log.log_start_offset or log.size_bytes <= _QUICK_BYTES:
+        if log.log_end_offset == log.log_start_offset or log.size_bytes <= quick_bytes:
             self._read(fresh)
         elif not self._worker.put(lambda: self._read(fresh)):
             self._give_up(fresh)

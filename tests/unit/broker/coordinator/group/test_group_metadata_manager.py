@@ -117,6 +117,30 @@ def test_a_long_log_is_read_beside_the_network() -> None:
     assert later.fetched() == {T0: 1}
 
 
+def test_who_asks_for_all_groups_does_not_read_all_logs() -> None:
+    """B-E2: as much as one log may have, and another thread reads the rest."""
+    world = GroupWorld()
+    names = {world.partition(name).index: name for name in map(str, range(20))}
+    for name in names.values():
+        for offset in range(45):
+            world.commit({T0: offset}, group_id=name, metadata="x" * 4000)
+    later = world.successor()
+    mine = {name for name in names.values() if later.node(name) == 0}
+    assert len(mine) == 2
+    with pytest.raises(CoordinatorError) as refused:
+        later.manager.items(0)
+    assert refused.value.code == COORDINATOR_LOAD_IN_PROGRESS
+    assert len(later.worker.waiting_actions) == 1
+    later.worker.run()
+    assert {each.key for each in later.manager.items(0)} == mine
+    # A topic that is deleted takes along what is read only then.
+    last = world.successor()
+    last.offsets.topics_deleted(("t",))
+    assert len(last.worker.waiting_actions) == 3
+    last.worker.run()
+    assert [last.fetched(name) for name in names.values()] == [{}, {}, {}]
+
+
 def test_a_log_is_written_anew_when_most_of_it_is_old() -> None:
     """B-E2: in place of compaction."""
     world = GroupWorld()
