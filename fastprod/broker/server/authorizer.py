@@ -45,10 +45,10 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allow_unknown = allow_everyone_if_no_acl_found
         self._lock = threading.Lock()
-        # Readers take no lock: the rules of one pattern are replaced as a whole.
+        # Readers take no lock: the rules of one pattern are added to, or replaced as a whole.
         self._acls: dict[Acl, None] = {}
-        self._literal: dict[_Key, tuple[Acl, ...]] = {}
-        self._prefixed: dict[_Key, tuple[Acl, ...]] = {}
+        self._literal: dict[_Key, list[Acl]] = {}
+        self._prefixed: dict[_Key, list[Acl]] = {}
 
     @property
     def is_open(self) -> bool:
@@ -69,8 +69,8 @@ class Authorizer:
                     continue
                 if len(self._acls) >= MOST_ACLS:
                     raise TooManyAclsError(f"there are {MOST_ACLS:,} ACLs, and no room for more")
-                index, key = self._place(acl)
-                index[key] = (*index.get(key, ()), acl)
+                index = self._index(acl.pattern)
+                index.setdefault((acl.resource_type, acl.name), []).append(acl)
                 self._acls[acl] = None
 
     def remove(self, wanted: AclFilter) -> list[Acl]:
@@ -79,12 +79,8 @@ class Authorizer:
             found = [acl for acl in self._acls if wanted.matches(acl)]
             for acl in found:
                 del self._acls[acl]
-                index, key = self._place(acl)
-                left = tuple(each for each in index[key] if each != acl)
-                if left:
-                    index[key] = left
-                else:
-                    del index[key]
+            for pattern, kind, name in {(a.pattern, a.resource_type, a.name) for a in found}:
+                self._forget(self._index(pattern), (kind, name))
         return found
 
     def find(self, wanted: AclFilter) -> list[Acl]:
@@ -95,9 +91,16 @@ class Authorizer:
         with self._lock:
             return list(self._acls)
 
-    def _place(self, acl: Acl) -> tuple[dict[_Key, tuple[Acl, ...]], _Key]:
-        prefixed = acl.pattern is PatternType.PREFIXED
-        return (self._prefixed if prefixed else self._literal), (acl.resource_type, acl.name)
+    def _index(self, pattern: PatternType) -> dict[_Key, list[Acl]]:
+        return self._prefixed if pattern is PatternType.PREFIXED else self._literal
+
+    def _forget(self, index: dict[_Key, list[Acl]], key: _Key) -> None:
+        """Take those out of a pattern's rules that are there no more; the lock is held."""
+        left = [acl for acl in index[key] if acl in self._acls]
+        if left:
+            index[key] = left
+        else:
+            del index[key]
 
     # What they say.
 

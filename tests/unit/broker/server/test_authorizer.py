@@ -197,3 +197,34 @@ def test_operations_are_told_as_bits() -> None:
     """KIP-430."""
     told = made(allow(WRITE)).operations(client(), (READ, WRITE, DESCRIBE), TOPIC, "orders")
     assert told == 1 << WRITE | 1 << DESCRIBE
+
+
+class CountedAcl(Acl):
+    """A rule that counts how often it is compared with another one."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedAcl.comparisons += 1
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = Acl.__hash__
+
+
+def test_many_rules_about_one_resource_come_and_go_without_comparing_them_all() -> None:
+    """B-D6.2: a network thread adds and removes them."""
+    rules = [
+        CountedAcl(f"User:{n}", Permission.ALLOW, Operation.READ, ResourceType.TOPIC, "t")
+        for n in range(300)
+    ]
+    authorizer = Authorizer(["User:root"])
+    authorizer.add(rules)
+    last = authorizer.remove(AclFilter(principal="User:299"))
+    assert authorizer.remove(AclFilter()) == rules[:-1]
+    assert last == rules[-1:]
+    # Those of the two assertions are counted, too.
+    assert CountedAcl.comparisons < 10 * len(rules)
