@@ -159,7 +159,7 @@ SERVICES: Final = {
         _service(describe_cluster.API, (0, 1), (None, 0, 0)),
         _service(describe_producers.API, (0, 0), (None, 0, 0)),
         _service(describe_transactions.API, (0, 0), (None, None, 0)),
-        _service(list_transactions.API, (0, 2), (None, None, 0)),
+        _service(list_transactions.API, (0, 1), (None, None, 0)),
     )
 }
 

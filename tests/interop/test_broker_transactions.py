@@ -309,8 +309,8 @@ def test_a_loop_that_is_killed_copies_each_record_once(client: str, tmp_path: Pa
         assert told(servers, "target") == {0: values}
 
 
-def run(*args: str) -> str:
-    done = kafka_jars.run_class(TRANSACTIONS_COMMAND, *args, timeout_s=60.0)
+def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
+    done = kafka_jars.run_class(class_name, *args, timeout_s=60.0)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -332,3 +332,50 @@ def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
     run(*servers, "abort", *place, "--start-offset", "0")
     assert broker._partition("t", 1).log.last_stable_offset == 2
     assert told(broker.bootstrap_servers)[1] == []
+
+
+def test_javas_producer_speaks_the_protocol_of_kafka_4(broker: Broker) -> None:
+    """B-E4, KIP-890: by its perf tool, a transaction each 50 ms."""
+    kafka_jars.resolve()
+    said = run(
+        *("--topic", "t", "--num-records", "3000", "--record-size", "50", "--throughput", "10000"),
+        *("--bootstrap-server", broker.bootstrap_servers, "--transactional-id", "java"),
+        *("--transaction-duration-ms", "50"),
+        class_name="org.apache.kafka.tools.ProducerPerformance",
+    )
+    assert "3000 records sent" in said
+    assert sum(map(len, told(broker.bootstrap_servers).values())) == 3000
+    assert {each.version for each in broker.requests("Produce")} == {12}
+    ends = broker.requests("EndTxn")
+    assert len(ends) > 2
+    assert {each.version for each in ends} == {5}
+    assert broker.requests("AddPartitionsToTxn") == []
+
+
+def test_kafkas_tool_reads_what_is_kept_of_transactions(tmp_path: Path) -> None:
+    """B-E4, B-C3.4, B-C6.7, B-C7.2: kafka-dump-log, of the state, a log, its index and snapshot."""
+    kafka_jars.resolve()
+    with Broker(data_dir=tmp_path, topics={"t": 1}) as broker:
+        turns = [([b"committed"], True), ([b"aborted"], False)]
+        turns_of_fastprod(broker.bootstrap_servers, turns)
+        producer = confluent(broker.bootstrap_servers, **{"transactional.id": "open"})
+        producer.begin_transaction()
+        producer.produce("t", b"open", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        del producer
+    tool = "org.apache.kafka.tools.DumpLogSegments"
+    states = [each for each in tmp_path.glob("__transaction_state-*/*.log") if each.stat().st_size]
+    files = ("--files", ",".join(map(str, states)))
+    dumped = run("--transaction-log-decoder", *files, class_name=tool)
+    found = set(re.findall(r'"transactionStatus":(\d)', dumped))
+    # Empty, ongoing, decided and complete; the last one has been left open.
+    assert found == {"0", "1", "2", "3", "4", "5"}, dumped
+    logs = [each for each in (tmp_path / "t-0").iterdir() if each.stem.isdigit()]
+    assert {each.suffix for each in logs} >= {".log", ".txnindex", ".snapshot"}
+    files = ("--files", ",".join(map(str, logs)))
+    dumped = run("--deep-iteration", *files, class_name=tool)
+    assert "isvalid: false" not in dumped
+    assert re.search(r"endTxnMarker: COMMIT coordinatorEpoch: 0", dumped)
+    assert re.search(r"endTxnMarker: ABORT coordinatorEpoch: 0", dumped)
+    assert re.search(r"producerId: 0 firstOffset: 2 lastOffset: 3 lastStableOffset: 4", dumped)
+    assert re.search(r"producerId: 1 producerEpoch: 0 .*currentTxnFirstOffset: \S*4", dumped)

@@ -131,5 +131,11 @@ class TransactionWorld(GroupWorld):
         self.transactions.close()
         self.coordinator.close()
         world = TransactionWorld(self.kept, self.ids)
+        for topic in self.topics.all():
+            for partition in topic.partitions:
+                found = world.topics.partition(topic.name, partition.index)
+                assert found is not None
+                # As a real one does (B-C8.6).
+                found.leader_epoch = partition.leader_epoch + 1
         world.clock._start_ms = self.clock.time_ms()
         return world

@@ -58,7 +58,7 @@ LISTED = {
     "DescribeCluster": (0, 1),
     "DescribeProducers": (0, 0),
     "DescribeTransactions": (0, 0),
-    "ListTransactions": (0, 2),
+    "ListTransactions": (0, 1),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,15 +45,14 @@ from fastprod.protocol.messages.transaction.list_transactions import (
     TransactionState as ListedTransaction,
 )
 
-_INVALID_REGULAR_EXPRESSION = 128
-
 
 def _may_describe(call: Call[Any], transactional_id: str) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 class ListTransactionsApi:
-    """Handles ListTransactions. Any thread.
+    """Handles ListTransactions, up to version 1: a pattern of version 2 could keep the network's
+    thread busy for long. Any thread.
 
     Args:
         coordinator: of all transactions.
@@ -71,11 +69,7 @@ class ListTransactionsApi:
         known = {each.value for each in State}
         unknown = [each for each in message.state_filters if each not in known]
         try:
-            pattern = re.compile(message.transactional_id_pattern or "")
             found = self._coordinator.manager.items(call.node_id)
-        except re.error:
-            self.refuse(call, _INVALID_REGULAR_EXPRESSION, None)
-            return
         except CoordinatorError as error:
             self.refuse(call, error.code, None)
             return
@@ -91,9 +85,7 @@ class ListTransactionsApi:
                         transaction_state=each.now.state.value,
                     )
                     for each in found
-                    if is_wanted(each.now)
-                    and (not pattern.pattern or pattern.fullmatch(each.transactional_id))
-                    and _may_describe(call, each.transactional_id)
+                    if is_wanted(each.now) and _may_describe(call, each.transactional_id)
                 ],
             )
         )
@@ -130,8 +122,8 @@ class DescribeTransactionsApi:
         self._coordinator = coordinator
 
     def handle(self, call: Call[DescribeTransactionsRequest]) -> None:
-        """Answer for each transactional id."""
-        ids = call.message.transactional_ids
+        """Answer for each transactional id, once: a small request has no huge answer."""
+        ids = dict.fromkeys(call.message.transactional_ids)
         call.answer(
             DescribeTransactionsResponse(
                 transaction_states=[self._describe(call, each) for each in ids]
@@ -243,7 +235,11 @@ def _answer_producers(
             topics=[
                 TopicResponse(
                     name=topic.name,
-                    partitions=[describe(topic.name, index) for index in topic.partition_indexes],
+                    # Each once: a small request has no huge answer.
+                    partitions=[
+                        describe(topic.name, index)
+                        for index in dict.fromkeys(topic.partition_indexes)
+                    ],
                 )
                 for topic in call.message.topics
             ]

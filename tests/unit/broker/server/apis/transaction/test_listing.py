@@ -14,7 +14,13 @@ from fastprod.error_codes import (
     TRANSACTIONAL_ID_NOT_FOUND,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from fastprod.protocol.messages.transaction.list_transactions import ListTransactionsRequest
+from fastprod.protocol.messages.transaction.describe_producers import (
+    DescribeProducersRequest,
+    TopicRequest,
+)
+from fastprod.protocol.messages.transaction.describe_transactions import (
+    DescribeTransactionsRequest,
+)
 from support.broker.transaction_asker import TIMEOUT_MS, TransactionAsker
 from support.broker.world import BrokerWorld, batch_of
 
@@ -52,10 +58,6 @@ def test_transactions_are_listed_by_state_producer_and_age(world: BrokerWorld) -
     assert isinstance(world.clock, FakeClock)
     world.clock.advance(1001)
     assert names(idle.listed(duration_filter=1000)) == ["open"]
-    by_name = ListTransactionsRequest(transactional_id_pattern="o.*")
-    assert names(world.ask("ListTransactions", 2, by_name)) == ["open"]
-    broken = ListTransactionsRequest(transactional_id_pattern="(")
-    assert world.ask("ListTransactions", 2, broken).error_code == 128
 
 
 def test_a_transaction_is_described(world: BrokerWorld) -> None:
@@ -96,3 +98,14 @@ def test_the_producers_of_a_partition_are_described(world: BrokerWorld) -> None:
     mine = found[asker.producer[0]]
     assert (mine.coordinator_epoch, mine.current_txn_start_offset) == (0, -1)
     assert asker.producers(9).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_small_request_has_no_huge_answer(world: BrokerWorld) -> None:
+    asker = producer(world, "x")
+    asker.add(0)
+    asker.send()
+    topics = [TopicRequest(name="t", partition_indexes=[0] * 1000)]
+    found = world.ask("DescribeProducers", 0, DescribeProducersRequest(topics=topics))
+    assert len(found.topics[0].partitions) == 1
+    many = DescribeTransactionsRequest(transactional_ids=["x"] * 1000)
+    assert len(world.ask("DescribeTransactions", 0, many).transaction_states) == 1
