@@ -58,6 +58,30 @@ def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
     return Step(name, what, command, limit_s, FULL_SIZE)
 
 
+def broker_steps() -> list[Step]:
+    """Those of our own broker."""
+    return [
+        pytest_step(
+            "broker-million",
+            "1,000,000 records, each codec, and kill -9, on our own broker",
+            2_700,
+            "tests/interop/test_broker_million.py",
+        ),
+        pytest_step(
+            "broker-kill",
+            "our broker's log killed 100 times in the middle of writes",
+            1_200,
+            "tests/broker_faults/test_log_kill.py",
+        ),
+        pytest_step(
+            "broker-replicas",
+            "100 leaders of our broker killed under load of two clients, nothing lost or twice",
+            1_200,
+            "tests/broker_faults/test_replica_kill.py",
+        ),
+    ]
+
+
 def security_steps() -> list[Step]:
     """Those of TLS and SASL."""
     million = "tests/interop/test_secured_million.py"
@@ -153,18 +177,7 @@ def steps() -> list[Step]:
             1_500,
             "tests/interop/test_soak.py",
         ),
-        pytest_step(
-            "broker-million",
-            "1,000,000 records, each codec, and kill -9, on our own broker",
-            2_700,
-            "tests/interop/test_broker_million.py",
-        ),
-        pytest_step(
-            "broker-kill",
-            "our broker's log killed 100 times in the middle of writes",
-            1_200,
-            "tests/broker_faults/test_log_kill.py",
-        ),
+        *broker_steps(),
         *security_steps(),
         *spark_steps(),
         Step(

@@ -60,9 +60,10 @@ class Broker(BrokerSecurity):
     an address may connect. Consumer groups follow the classic protocol, with static members; their
     offsets are in the topic __consumer_offsets, which is hidden.
 
-    Several nodes share one set of logs: each partition has a leader that answers, the others say
-    NOT_LEADER_OR_FOLLOWER. With the defaults nothing is written to disk, and nothing is left when
-    it stops.
+    Of several nodes one leads a partition and answers, the others say NOT_LEADER_OR_FOLLOWER. With
+    one replica, the default, all nodes share its log; with more each has its own, and followers
+    fetch from the leader. With the defaults nothing is written to disk, and nothing is left when it
+    stops.
 
     Every method may be called by any thread, and blocks only where its text says so. Not in a child
     of the process that made it: after `os.fork` the child's copy is closed and raises
@@ -393,11 +394,13 @@ class Broker(BrokerSecurity):
         Args:
             topic: its name.
             partition: 0-based.
-            node_id: from 0; it may be down, then nobody answers for the partition.
+            node_id: from 0; it may be down, then nobody answers for the partition. With several
+                replicas it must be one of them, and up: one that is in sync fetches everything
+                first, with another one what that lacks is lost.
 
         Raises:
             BrokerTopicError: there is no such topic or partition.
-            ValueError: there is no such node.
+            ValueError: there is no such node, or it cannot lead.
             IllegalStateError: it was not started.
         """
         state = self._running()

@@ -107,6 +107,15 @@ class BrokerConfig:
         True, "a replication factor above the number of nodes is lowered, not refused (B-D4.7)"
     )
     min_insync_replicas: int = _int(1, "acks=all needs so many replicas in sync", 1)
+    replica_lag_time_max_ms: int = _long(
+        30_000, "a follower that has lagged for so long is not in sync", 1
+    )
+    replica_fetch_max_bytes: int = _int(
+        1_048_576, "bytes that a follower fetches of a partition at once; a larger batch whole", 1
+    )
+    unclean_leader_election_enable: bool = _flag(
+        False, "a replica that is not in sync leads rather than none; what it lacks is lost"
+    )
 
     # Groups (B-E2).
     group_min_session_timeout_ms: int = _int(6000, "shortest session that a member may ask for")

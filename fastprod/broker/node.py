@@ -125,20 +125,20 @@ class NodeServer:
                 raise
         self._state.leaders_moved()
 
-    def down(self, move_leaders: bool = True) -> None:
-        """See `Node.down`."""
+    def down(self, move_leaders: bool = True, is_killed: bool = False) -> None:
+        """See `Node.down` and `Node.kill`."""
         with contextlib.ExitStack() as steps:
             if self._may_wait:
                 steps.callback(self._await_end)
             with self._lock:
                 if self._is_started:
                     steps.callback(self._wake)
-                    self._leave(move_leaders)
+                    self._leave(move_leaders, is_killed)
 
-    def _leave(self, move_leaders: bool) -> None:
+    def _leave(self, move_leaders: bool, is_killed: bool = False) -> None:
         """Go down, even if that cannot be written down; the lock is held."""
         self._tell_to_end()
-        self._state.cluster.node_down(self.id, move_leaders)
+        self._state.cluster.node_down(self.id, move_leaders, hands_over=not is_killed)
 
     def _tell_to_end(self) -> None:
         self._is_started = False
@@ -179,6 +179,35 @@ class NodeServer:
         server = self._server
         if server is not None:
             server.set_reading(reads, END_TIMEOUT_S if waits else 0)
+
+    def set_fetching(self, fetches: bool) -> None:
+        """Have its replicas fetch nothing from their leaders, or again."""
+        self._state.replication.set_fetching(self.id, fetches)
+
+    def cut_off(self, is_fenced: bool) -> None:
+        """Have it hear nothing of the other nodes and the controller, but serve clients.
+
+        Raises:
+            OSError: the new leaders cannot be written down; it is cut off.
+        """
+        with self._lock:
+            if self._is_started:
+                self._state.replication.cut_off(self.id)
+                if is_fenced:
+                    cluster = self._state.cluster
+                    cluster.node_down(self.id, True, hands_over=False, lives=True)
+        self._wake()
+
+    def reconnect(self) -> None:
+        """Undo `cut_off`.
+
+        Raises:
+            OSError: new leaders cannot be written down.
+        """
+        with self._lock:
+            if self._is_started and self.id in self._state.replication.reachability.cut_off:
+                address = NodeAddress(self.id, *self.first, self.endpoints)
+                self._state.cluster.node_up(address)
 
     def begin_shutdown(self) -> None:
         """Tell its threads to end."""
@@ -294,7 +323,9 @@ class Node:
     def up(self) -> None:
         """Serve again; does nothing if it serves.
 
-        It becomes the leader of partitions that have no leader and a replica here.
+        It becomes the leader of partitions that have no leader and a replica here; one that was not
+        in sync only with `unclean.leader.election.enable`. Its other replicas drop what their
+        leaders do not have (KIP-101), fetch what they lack, and are in sync again then.
 
         Raises:
             OSError: another process has taken its port meanwhile. Or the new leaders cannot be
@@ -311,9 +342,10 @@ class Node:
         """Close its port and its connections; does nothing if it is down.
 
         Args:
-            move_leaders: True, the default: other nodes take over its partitions at once, as after
-                a real failure. False: the partitions have no leader until the node is back
-                (LEADER_NOT_AVAILABLE).
+            move_leaders: True, the default: other nodes take over its partitions at once. Those of
+                partitions with several replicas fetch all that it has before: nothing is lost. If
+                no other replica is in sync, such a partition waits for this node. False: the
+                partitions have no leader until the node is back (LEADER_NOT_AVAILABLE).
 
         Raises:
             OSError: the new leaders cannot be written to `data_dir`; the node is down.
@@ -324,3 +356,16 @@ class Node:
         then they are closed soon after.
         """
         self._server.down(move_leaders)
+
+    def kill(self) -> None:
+        """End it without a word to the others, as kill -9 does; does nothing if it is down.
+
+        Partitions with several replicas: the first other replica in sync leads from now on. What
+        that had not fetched is lost: it is cut off from this node's logs when it is back, and with
+        acks=1 it may have been acknowledged. If no other replica is in sync, the partition waits
+        for this node, whose logs are as they were. With one replica partitions lose nothing: all
+        nodes share their logs.
+
+        Raises, blocks: as `down`.
+        """
+        self._server.down(is_killed=True)

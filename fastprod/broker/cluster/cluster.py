@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -47,12 +47,20 @@ class Cluster:
         cluster_id: its name for itself.
         node_ids: every node that there can be; the addresses come with `node_up`.
         topics: shared by all nodes.
+        on_node: called with a node and whether it lives, before its partitions are.
     """
 
-    def __init__(self, cluster_id: str, node_ids: Sequence[int], topics: Topics) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        node_ids: Sequence[int],
+        topics: Topics,
+        on_node: Callable[[int, bool], None] = lambda node_id, lives: None,
+    ) -> None:
         self.cluster_id = cluster_id
         self.node_ids = tuple(node_ids)
         self.topics = topics
+        self._on_node = on_node
         self._lock = threading.Lock()
         # Replaced as a whole, so that readers take no lock.
         self._up: dict[int, NodeAddress] = {}
@@ -80,36 +88,40 @@ class Cluster:
         with self._lock:
             up = {**self._up, address.id: address}
             self._up = dict(sorted(up.items()))
-            gained = []
             live = self._set_live(address.id, True)
-            for partition in self._partitions():
-                if partition.leader == NO_NODE and address.id in partition.replicas:
-                    partition.move_leader(address.id, live)
-                    gained.append(partition)
-                else:
-                    partition.sync_isr(live)
-            self._leaders_moved(gained)
+            self._on_node(address.id, True)
+            all_partitions = self._partitions()
+            gained = [each for each in all_partitions if each.node_up(address.id, live)]
+            self._write_down(gained)
             return gained
 
-    def node_down(self, node_id: int, move_leaders: bool) -> list[Partition]:
+    def node_down(
+        self, node_id: int, move_leaders: bool, hands_over: bool = True, lives: bool = False
+    ) -> list[Partition]:
         """Note that a node is down; returns the partitions that it led.
 
         Args:
             node_id: which.
             move_leaders: let other nodes lead them; else they have no leader until it is back.
+            hands_over: partitions with replicas: who leads next fetches all of it before.
+            lives: it serves clients, and is only cut off from the other nodes.
         """
         with self._lock:
             self._up = {id: each for id, each in self._up.items() if id != node_id}
-            lost = []
             live = self._set_live(node_id, False)
-            for partition in self._partitions():
-                if partition.leader == node_id:
-                    heir = self._heir(partition) if move_leaders else NO_NODE
-                    partition.move_leader(heir, live)
-                    lost.append(partition)
-                else:
-                    partition.sync_isr(live)
-            self._leaders_moved(lost)
+            all_partitions = self._partitions()
+            handed: set[Partition] = set()
+            if hands_over and move_leaders:
+                handed = {each for each in all_partitions if each.hand_over(node_id, live)}
+            if not lives:
+                self._on_node(node_id, False)
+            lost = [
+                each
+                for each in all_partitions
+                if each.node_down(node_id, live, self._up, move_leaders) or each in handed
+            ]
+            changed = [each for each in all_partitions if each.is_replicated]
+            self._write_down(dict.fromkeys([*lost, *changed]))
             return lost
 
     def move_leader(self, partition: Partition, node_id: int) -> int:
@@ -117,18 +129,36 @@ class Cluster:
 
         Raises:
             OSError: it cannot be written down; it holds until the broker stops.
+            ValueError: the node cannot lead a partition with replicas.
         """
         with self._lock:
             epoch = partition.move_leader(node_id, self.topics.live)
-            self._leaders_moved([partition])
+            self._write_down([partition])
             return epoch
 
-    def _leaders_moved(self, partitions: Sequence[Partition]) -> None:
-        """Write the new epochs down: none that a client has seen may come again after a restart
-        (B-C8.6).
+    def decide(self, partition: Partition, change: Callable[[], bool]) -> bool:
+        """Have `change` change leader or replicas in sync of a partition; what it returns.
+
+        Args:
+            partition: which.
+            change: returns whether it has.
+
+        Raises:
+            OSError: as `move_leader`.
         """
-        if partitions:
-            self.topics.save(dict.fromkeys(each.topic for each in partitions))
+        with self._lock:
+            has_changed = change()
+            if has_changed:
+                self._write_down([partition])
+            return has_changed
+
+    def _write_down(self, partitions: Iterable[Partition]) -> None:
+        """Write epochs and replicas in sync down: no epoch that a client has seen may come again
+        after a restart (B-C8.6).
+        """
+        names = dict.fromkeys(each.topic for each in partitions)
+        if names:
+            self.topics.save(names)
 
     def _set_live(self, node_id: int, lives: bool) -> Collection[int]:
         """Let new topics use the node, or not; the caller changes the topics that exist."""
@@ -139,11 +169,3 @@ class Cluster:
 
     def _partitions(self) -> list[Partition]:
         return [each for topic in self.topics.all() for each in topic.partitions]
-
-    def _heir(self, partition: Partition) -> int:
-        """A replica that is up or, since all nodes share one log, any node; -1: none is up."""
-        for node_id in partition.replicas:
-            if node_id in self._up:
-                return node_id
-        up = list(self._up)
-        return up[partition.index % len(up)] if up else NO_NODE

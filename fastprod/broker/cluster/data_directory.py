@@ -30,6 +30,8 @@ from fastprod.broker.log.segments.file_handle import replace_file
 from fastprod.errors import ConfigError
 
 _FORMAT_VERSION = 1
+# No topic can be called so.
+_NODE_PREFIX = "node@"
 
 
 class DataDirectory:
@@ -117,6 +119,15 @@ class DataDirectory:
             self._check_held()
             replace_file(self._producer_ids_path, json.dumps(content).encode(), sync=True)
 
+    def logs_of(self, node_id: int) -> Path:
+        """The folder for the replicas of a node: that of node 0, and of logs that all nodes share,
+        is this one.
+        """
+        return self.path / f"{_NODE_PREFIX}{node_id}" if node_id else self.path
+
+    def _log_folders(self) -> list[Path]:
+        return [self.path, *sorted(self.path.glob(f"{_NODE_PREFIX}*"))]
+
     def set_aside_stray(self, folder: Path) -> Path | None:
         """Rename a partition's folder that belongs to no topic; returns its new name.
 
@@ -144,16 +155,17 @@ class DataDirectory:
         }
         known.update(each.name for each in self.deleted_folders())
         strays = []
-        for name in sorted({each.name for each in self.path.iterdir()} - known):
-            try:
-                files = [each.name for each in (self.path / name).iterdir()]
-            except OSError:
-                # A file, or not ours.
-                continue
-            if files and all(each.startswith(METADATA_FILE) for each in files):
-                set_aside(self.path / name)
-            elif METADATA_FILE in files:
-                strays.append(name)
+        for home in self._log_folders():
+            for name in sorted({each.name for each in home.iterdir()} - known):
+                try:
+                    files = [each.name for each in (home / name).iterdir()]
+                except OSError:
+                    # A file, or not ours.
+                    continue
+                if files and all(each.startswith(METADATA_FILE) for each in files):
+                    set_aside(home / name)
+                elif METADATA_FILE in files:
+                    strays.append(str((home / name).relative_to(self.path)))
         return strays
 
     def set_aside_deleted(self) -> None:
@@ -165,14 +177,14 @@ class DataDirectory:
             OSError: a folder cannot be renamed.
         """
         for topic in self._journal.deleted:
-            for index in range(len(topic.partitions)):
-                folder = self.path / f"{topic.name}-{index}"
+            names = [f"{topic.name}-{index}" for index in range(len(topic.partitions))]
+            for folder in [home / name for home in self._log_folders() for name in names]:
                 if _is_of(folder, topic):
                     set_aside(folder)
 
     def deleted_folders(self) -> list[Path]:
         """Renamed folders that are not removed yet."""
-        return list(self.path.glob(DELETED_FOLDERS))
+        return [each for home in self._log_folders() for each in home.glob(DELETED_FOLDERS)]
 
     def close(self) -> None:
         """Let another broker use the folder. May be repeated. Blocks for a write under way."""

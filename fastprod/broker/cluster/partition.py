@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastprod._core.log.batch_validator import BatchInfo
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log
+from fastprod.error_codes import NONE
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -16,12 +17,46 @@ if TYPE_CHECKING:
 NO_NODE = -1
 
 
+class SavedPartition(NamedTuple):
+    """What is kept of a partition over a restart, besides its log.
+
+    Attributes:
+        replicas: the preferred leader first.
+        leader_epoch: the newest.
+        isr: replicas in sync; None: all, they share one log.
+    """
+
+    replicas: list[int]
+    leader_epoch: int
+    isr: list[int] | None = None
+
+
 class PartitionDeleted(LookupError):
     """The topic has just been deleted."""
 
 
+class NotLeader(LookupError):
+    """The node that was asked does not lead the partition any more."""
+
+
+class NotEnoughReplicas(Exception):
+    """Fewer replicas are in sync than `min.insync.replicas` says.
+
+    Attributes:
+        count: how many are.
+        needed_count: how many there must be.
+    """
+
+    def __init__(self, count: int, needed_count: int) -> None:
+        super().__init__(f"{count} in sync, {needed_count} needed")
+        self.count = count
+        self.needed_count = needed_count
+
+
 class Partition:
     """A partition as all nodes see it: they share one log.
+
+    With several replicas it is a `ReplicatedPartition`, and each of them has its own.
 
     Any thread. `lock` stands around appends and changes of the leader; reads take no lock. It is
     hashable by identity, so that a topic that was deleted and made again has other partitions.
@@ -55,6 +90,9 @@ class Partition:
         "topic",
     )
 
+    is_replicated = False
+    """Whether each replica has a log of its own."""
+
     def __init__(
         self,
         topic: str,
@@ -80,6 +118,82 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index}, leader {self.leader}/{self.leader_epoch})"
+
+    def begin(self, leader_epoch: int) -> None:
+        """Let the leader lead, with that epoch; once, before anybody can find the partition."""
+        self.leader_epoch = leader_epoch
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch in its log; -1: none."""
+        return self.log.latest_epoch
+
+    def saved(self) -> SavedPartition:
+        """What is kept of it over a restart."""
+        return SavedPartition(self.replicas, self.leader_epoch)
+
+    def logs(self) -> list[Log]:
+        """All of its logs."""
+        return [self.log]
+
+    def leads(self, node_id: int) -> bool:
+        """Whether a node believes that it leads."""
+        return self.leader == node_id
+
+    def log_at(self, node_id: int) -> Log:
+        """The log that a node has."""
+        return self.log
+
+    def epoch_at(self, node_id: int) -> int:
+        """The leader epoch that a node knows."""
+        return self.leader_epoch
+
+    def is_settled_at(self, node_id: int) -> bool:
+        """Whether a node that leads knows where its high watermark is (KIP-207)."""
+        return True
+
+    def check_isr(self, node_id: int) -> None:
+        """Refuse if a node that leads has fewer replicas in sync than `min.insync.replicas` says.
+
+        Raises:
+            NotEnoughReplicas: it has.
+        """
+        if len(self.isr) < self.min_isr:
+            raise NotEnoughReplicas(len(self.isr), self.min_isr)
+
+    def append_at(
+        self,
+        node_id: int,
+        batch: Buffer,
+        info: BatchInfo | None,
+        needs_isr: bool,
+        is_verified: bool = False,
+    ) -> tuple[AppendInfo, int]:
+        """Append one batch to the log of the node that leads; its leader epoch comes with it.
+
+        Args:
+            node_id: which node.
+            batch: as `append`.
+            info: as `append`.
+            needs_isr: whether to look again at what `check_isr` was asked before.
+            is_verified: as `append`.
+
+        Raises:
+            NotEnoughReplicas: as `check_isr`.
+            NotLeader: the node does not lead it.
+            LogError, PartitionDeleted: as `append`.
+        """
+        return self.append(batch, info, is_verified), self.leader_epoch
+
+    def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
+        """What becomes of an append with acks=all; None: replicas in sync do not have it yet.
+
+        Args:
+            node_id: node that was asked.
+            epoch: its leader epoch at that time.
+            end_offset: after its last record.
+        """
+        return NONE
 
     def append(
         self, batch: Buffer, info: BatchInfo | None = None, is_verified: bool = False
@@ -128,6 +242,43 @@ class Partition:
             self.leader = node_id
             self.leader_epoch += 1
             return self.leader_epoch
+
+    def node_up(self, node_id: int, live: Collection[int]) -> bool:
+        """Note that a node is up; returns whether it leads again."""
+        if self.leader == NO_NODE and node_id in self.replicas:
+            self.move_leader(node_id, live)
+            return True
+        self.sync_isr(live)
+        return False
+
+    def hand_over(self, node_id: int, live: Collection[int]) -> bool:
+        """Let another node lead that has all of it, before `node_id` goes; whether it did."""
+        return False
+
+    def node_down(
+        self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool
+    ) -> bool:
+        """Note that a node is down; returns whether it led.
+
+        Args:
+            node_id: which.
+            live: nodes that may lead.
+            up: nodes that serve.
+            moves_leader: let another node lead; else none does until it is back.
+        """
+        if self.leader != node_id:
+            self.sync_isr(live)
+            return False
+        self.move_leader(self._heir(up) if moves_leader else NO_NODE, live)
+        return True
+
+    def _heir(self, up: Collection[int]) -> int:
+        """A replica that is up or, since all nodes share one log, any node; -1: none is up."""
+        for node_id in self.replicas:
+            if node_id in up:
+                return node_id
+        others = list(up)
+        return others[self.index % len(others)] if others else NO_NODE
 
     def sync_isr(self, live: Collection[int]) -> None:
         """Note which nodes are up now."""

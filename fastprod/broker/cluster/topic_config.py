@@ -68,8 +68,8 @@ def _word(name: str, default: str, choices: Iterable[str], doc: str, broker: str
     return TopicSetting(name, STRING, default, 0, 0, tuple(choices), broker, doc)
 
 
-def _flag(name: str, default: str, doc: str) -> TopicSetting:
-    return TopicSetting(name, BOOLEAN, default, 0, 0, ("true", "false"), "", doc)
+def _flag(name: str, default: str, doc: str, broker: str = "") -> TopicSetting:
+    return TopicSetting(name, BOOLEAN, default, 0, 0, ("true", "false"), broker, doc)
 
 
 _WEEK_MS = 604_800_000
@@ -166,7 +166,12 @@ _ROWS = (
     ),
     _long("segment.jitter.ms", 0, "at most so much is taken off segment.ms"),
     _long("segment.ms", _WEEK_MS, "a segment is rolled at this age", 1, broker="log_roll_ms"),
-    _flag("unclean.leader.election.enable", "false", "one replica is all there is here"),
+    _flag(
+        "unclean.leader.election.enable",
+        "false",
+        "a replica that is not in sync leads rather than none",
+        "unclean_leader_election_enable",
+    ),
 )
 
 TOPIC_SETTINGS: dict[str, TopicSetting] = {row.name: row for row in _ROWS}
@@ -253,6 +258,8 @@ class TopicConfig:
             return TopicConfigEntry(setting, self.overrides[name], DYNAMIC_TOPIC)
         if setting.broker_name:
             value = str(getattr(self._broker, setting.broker_name))
+            if setting.kind == BOOLEAN:
+                value = value.lower()
             if value != setting.default:
                 return TopicConfigEntry(setting, value, STATIC_BROKER)
         return TopicConfigEntry(setting, setting.default, DEFAULT)

@@ -201,9 +201,16 @@ def _encoded(topic: SavedTopic) -> bytes:
         "name": topic.name,
         "id": topic.id.hex(),
         "config": topic.config,
-        "partitions": [each._asdict() for each in topic.partitions],
+        "partitions": [_partition(each) for each in topic.partitions],
     }
     return json.dumps(row, separators=(",", ":")).encode()
+
+
+def _partition(saved: SavedPartition) -> dict[str, Any]:
+    row = saved._asdict()
+    if saved.isr is None:
+        del row["isr"]
+    return row
 
 
 def _decoded(row: Any) -> SavedTopic:
@@ -212,7 +219,7 @@ def _decoded(row: Any) -> SavedTopic:
         bytes.fromhex(row["id"]),
         dict(row["config"]),
         [
-            SavedPartition(list(each["replicas"]), int(each["leader_epoch"]))
+            SavedPartition(list(each["replicas"]), int(each["leader_epoch"]), each.get("isr"))
             for each in row["partitions"]
         ],
     )

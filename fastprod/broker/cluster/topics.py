@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.partition import Partition, SavedPartition
+from fastprod.broker.cluster.replica_assignment import checked_assignment, spread
 from fastprod.broker.cluster.topic_config import InvalidConfigError, TopicConfig
+from fastprod.broker.cluster.topic_error import TopicError
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_error import LogError
@@ -26,6 +27,20 @@ from fastprod.error_codes import (
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+
+__all__ = [
+    "INTERNAL_TOPICS",
+    "MAX_PARTITION_COUNT",
+    "OFFSETS_TOPIC",
+    "ZERO_ID",
+    "NewTopic",
+    "SavedPartition",
+    "SavedTopic",
+    "Topic",
+    "TopicError",
+    "Topics",
+    "invalid_name_reason",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -43,36 +58,11 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
 _GROUP_COUNT = 64
 _MIN_ISR = "min.insync.replicas"
 _MAX_NAME_LENGTH = 249
-_MOST_MESSAGE_LENGTH = 1000
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 _COLLIDING = frozenset("._")
 
 ZERO_ID = bytes(16)
-
-
-class TopicError(Exception):
-    """A topic cannot be made, found or changed.
-
-    Attributes:
-        code: Kafka's error code.
-        message: what is wrong, for the client.
-    """
-
-    def __init__(self, code: int, message: str) -> None:
-        # It may quote the client, and has to fit into a string of the protocol.
-        if len(message) > _MOST_MESSAGE_LENGTH:
-            message = f"{message[:_MOST_MESSAGE_LENGTH]}..."
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-class SavedPartition(NamedTuple):
-    """What is kept of a partition over a restart, besides its log."""
-
-    replicas: list[int]
-    leader_epoch: int
 
 
 class SavedTopic(NamedTuple):
@@ -127,7 +117,7 @@ class Topic:
             self.name,
             self.id,
             self.config.overrides,
-            [SavedPartition(each.replicas, each.leader_epoch) for each in self.partitions],
+            [each.saved() for each in self.partitions],
         )
 
 
@@ -146,6 +136,10 @@ def invalid_name_reason(name: str) -> str | None:
 
 OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
 """Makes or recovers a log: topic, partition, the topic's id, its settings."""
+
+OpenReplicas = Callable[["Topic", SavedPartition, Sequence[int]], Partition | None]
+"""Makes or recovers the next partition of a topic, with a log for each replica, from what is kept
+of it and the nodes that are up; None: its replicas share one log."""
 
 Check = Callable[..., tuple[TopicConfig, list[list[int]]]]
 """Returns settings and replicas of a planned topic, or raises TopicError."""
@@ -166,6 +160,7 @@ class Topics:
         now_ns: the broker's clock.
         on_change: writes down topics that are new or have changed, and ids of those that are gone;
             called under the lock; None: they live in memory alone.
+        open_replicas: makes partitions with several replicas.
     """
 
     def __init__(
@@ -175,6 +170,7 @@ class Topics:
         open_log: OpenLog,
         now_ns: Callable[[], int],
         on_change: OnChange | None = None,
+        open_replicas: OpenReplicas = lambda topic, saved, live: None,
     ) -> None:
         self._config = config
         # Topics without settings of their own share this object, and what is computed from it.
@@ -183,6 +179,7 @@ class Topics:
         # Until nodes are reported up or down, all count as up.
         self._live = self._node_ids
         self._open_log = open_log
+        self._open_replicas = open_replicas
         self._on_change = on_change
         self._now_ns = now_ns
         self._by_name: dict[str, Topic] = {}
@@ -267,10 +264,17 @@ class Topics:
                 f"Topic '{name}' collides with existing topic(s): {', '.join(colliding)}",
             )
         if assignment:
-            replicas = self._checked_assignment(assignment, partition_count, replication_factor)
+            if partition_count != -1 or replication_factor != -1:
+                raise TopicError(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    "with a replica assignment the numbers of partitions and replicas must be -1",
+                )
+            replicas = checked_assignment(assignment, self._node_ids)
         else:
             count = self._checked_count(partition_count)
-            replicas = self._spread(count, self._checked_factor(replication_factor))
+            replicas = spread(
+                count, self._checked_factor(replication_factor), self._node_ids, self._live
+            )
         self._refuse_too_many(len(replicas))
         try:
             return self._topic_config(config), replicas
@@ -332,7 +336,9 @@ class Topics:
     ) -> tuple[TopicConfig, list[list[int]]]:
         self._refuse_if_closed()
         factor = min(replication_factor, len(self._node_ids))
-        return self._topic_config(config), self._spread(partition_count, factor)
+        return self._topic_config(config), spread(
+            partition_count, factor, self._node_ids, self._live
+        )
 
     def create_many(self, plans: Sequence[NewTopic]) -> list[Topic | Exception]:
         """Make topics, each for itself; they can be used when this returns.
@@ -419,9 +425,8 @@ class Topics:
             for index, each in enumerate(saved.partitions):
                 nodes = [node for node in each.replicas if node in self._node_ids]
                 replicas = nodes or [self._node_ids[index % len(self._node_ids)]]
-                partition = self._add_partition(topic, SavedPartition(replicas, 0))
-                # A crash may have come before a move of the leader was written down.
-                partition.leader_epoch = max(each.leader_epoch, partition.log.latest_epoch) + 1
+                kept = SavedPartition(replicas, each.leader_epoch, each.isr)
+                self._add_partition(topic, kept, is_restored=True)
             self._reserve(topic)
             self._publish(topic)
             return topic
@@ -509,30 +514,26 @@ class Topics:
         if self._on_change is not None and (changed or deleted):
             self._on_change([topic.saved() for topic in changed], deleted)
 
-    def _add_partition(self, topic: Topic, saved: SavedPartition) -> Partition:
+    def _add_partition(
+        self, topic: Topic, saved: SavedPartition, is_restored: bool = False
+    ) -> Partition:
+        """Open the logs of a partition; the leader epoch of a restored one grows (B-C8.6)."""
+        partition = None
+        has_several = len(saved.replicas) > 1 or saved.isr is not None
+        if has_several and not topic.is_internal:
+            partition = self._open_replicas(topic, saved, self._live)
         index = len(topic.partitions)
-        log = self._open_log(topic.name, index, topic.id, topic.config)
-        partition = Partition(
-            topic.name, index, log, saved.replicas, saved.leader_epoch, self._live
-        )
+        if partition is None:
+            log = self._open_log(topic.name, index, topic.id, topic.config)
+            partition = Partition(topic.name, index, log, saved.replicas, 0, self._live)
         # As in Kafka: with fewer replicas no append with acks=all could succeed.
         partition.min_isr = min(topic.config.number(_MIN_ISR), len(saved.replicas))
+        # A crash may have come before a move of the leader was written down.
+        newest = max(saved.leader_epoch, partition.latest_epoch)
+        partition.begin(newest + 1 if is_restored else saved.leader_epoch)
         topic.partitions.append(partition)
         self._partition_count += 1
         return partition
-
-    def _spread(self, count: int, factor: int) -> list[list[int]]:
-        """Leaders round robin, each followed by the next nodes; nodes that are down come last."""
-        live = self._live
-        down = [each for each in self._node_ids if each not in live]
-        led_by = live or self._node_ids
-        turn_count = min(count, math.lcm(len(led_by), len(down) or 1))
-        turn = [
-            [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
-            for index in range(turn_count)
-        ]
-        # Partitions with the same replicas share a list: that makes checks of large topics quick.
-        return [*turn * (count // turn_count), *turn[: count % turn_count]]
 
     def _topic_config(self, overrides: Mapping[str, str | None] | None) -> TopicConfig:
         return TopicConfig(self._config, overrides) if overrides else self._plain_config
@@ -557,41 +558,6 @@ class Topics:
                 f"replication factor {factor}; this cluster has {node_count} node(s)",
             )
         return min(factor, node_count)
-
-    def _checked_assignment(
-        self, assignment: Mapping[int, Sequence[int]], partition_count: int, factor: int
-    ) -> list[list[int]]:
-        if partition_count != -1 or factor != -1:
-            raise TopicError(
-                INVALID_REPLICA_ASSIGNMENT,
-                "with a replica assignment the numbers of partitions and replicas must be -1",
-            )
-        if sorted(assignment) != list(range(len(assignment))):
-            raise TopicError(
-                INVALID_REPLICA_ASSIGNMENT,
-                f"partitions must be numbered from 0 on without gaps: {sorted(assignment)}",
-            )
-        for index, nodes in assignment.items():
-            if not nodes or len(set(nodes)) != len(nodes):
-                raise TopicError(
-                    INVALID_REPLICA_ASSIGNMENT,
-                    f"partition {index} is assigned to {list(nodes)}; "
-                    f"it takes at least one node, and each once",
-                )
-            unknown: Iterable[int] = set(nodes) - set(self._node_ids)
-            if unknown:
-                raise TopicError(
-                    INVALID_REPLICA_ASSIGNMENT,
-                    f"partition {index} is assigned to node(s) {sorted(unknown)} that "
-                    f"do not exist; there are {self._node_ids}",
-                )
-        return [list(assignment[index]) for index in range(len(assignment))]
-
-
-def _rotated(nodes: Sequence[int], index: int) -> list[int]:
-    """`nodes` in turn, beginning with number `index`."""
-    start = index % len(nodes) if nodes else 0
-    return [*nodes[start:], *nodes[:start]]
 
 
 def _folded(name: str) -> str:

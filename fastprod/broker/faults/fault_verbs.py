@@ -59,6 +59,9 @@ class ReadingNode(Protocol):
     @property
     def id(self) -> int: ...
     def set_reading(self, reads: bool, waits: bool) -> None: ...
+    def set_fetching(self, fetches: bool) -> None: ...
+    def cut_off(self, is_fenced: bool) -> None: ...
+    def reconnect(self) -> None: ...
 
 
 class FaultVerbs:
@@ -311,8 +314,65 @@ class FaultVerbs:
         """
         self._set_reading(True, node)
 
+    # What nodes hear of one another: for partitions with several replicas.
+
+    def stop_fetching(self, node: int) -> None:
+        """Have the replicas of a node fetch nothing from their leaders: they fall behind.
+
+        After `replica.lag.time.max.ms` they are not in sync any more.
+
+        Args:
+            node: its id.
+
+        Raises:
+            ValueError: no such node.
+            IllegalStateError: the broker has not been started.
+        """
+        self._node(node).set_fetching(False)
+
+    def resume_fetching(self, node: int) -> None:
+        """Have the replicas of a node fetch again.
+
+        Args:
+            node: its id.
+
+        Raises: as `stop_fetching`.
+        """
+        self._node(node).set_fetching(True)
+
+    def cut_off(self, node: int, fenced: bool = True) -> None:
+        """Have a node hear nothing of the other nodes and the controller; clients still reach it.
+
+        It goes on to lead what it leads, as far as it knows: with acks=1 it takes records that are
+        lost when it is back, with acks=all its answer is REQUEST_TIMED_OUT. Nothing happens to a
+        node that is down. Partitions with one replica move on and lose nothing.
+
+        Args:
+            node: its id.
+            fenced: True, the default: the controller has noticed, as Kafka's does after
+                `broker.session.timeout.ms`; others lead, and Metadata does not name the node.
+                False: it has not, and leaders and replicas in sync stay.
+
+        Raises:
+            ValueError: no such node.
+            IllegalStateError: the broker has not been started.
+            OSError: the new leaders cannot be written to `data_dir`; the node is cut off.
+        """
+        self._node(node).cut_off(fenced)
+
+    def reconnect(self, node: int) -> None:
+        """Undo `cut_off`: the node learns who leads, and its replicas follow.
+
+        Args:
+            node: its id.
+
+        Raises: as `cut_off`.
+        """
+        self._node(node).reconnect()
+
     def reset(self) -> None:
-        """Undo everything: planned faults, interceptors, `stop_reading`.
+        """Undo everything: planned faults, interceptors, `stop_reading`, `stop_fetching`,
+        `cut_off`.
 
         What is delayed goes on at once.
 
@@ -324,6 +384,17 @@ class FaultVerbs:
         self._planned.forget()
         if self._nodes:
             self._set_reading(True, None)
+        for each in self._nodes:
+            each.set_fetching(True)
+            each.reconnect()
+
+    def _node(self, node: int) -> ReadingNode:
+        if not self._nodes:
+            raise IllegalStateError("the broker has not been started; it has no nodes yet")
+        for each in self._nodes:
+            if each.id == node:
+                return each
+        raise ValueError(f"no node {node!r}; there are 0 to {len(self._nodes) - 1}")
 
     def _plan(
         self,

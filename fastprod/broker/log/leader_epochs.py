@@ -27,9 +27,13 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` writes from `start_offset` on; returns whether that was new."""
+        """Note that `epoch` writes from `start_offset` on; returns whether that was new.
+
+        Epochs that begin there or later have written nothing, and are forgotten.
+        """
         if epoch <= self.latest:
             return False
+        self.truncate_to(start_offset)
         self.entries = (*self.entries, EpochEntry(epoch, start_offset))
         return True
 

@@ -6,11 +6,15 @@ import errno
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, inspect, stamp
-from fastprod.broker.log.end_transaction_marker import EndTransactionMarker, encode_marker
+from fastprod.broker.log.end_transaction_marker import (
+    EndTransactionMarker,
+    encode_marker,
+    read_marker,
+)
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import LogDirectory
@@ -23,7 +27,7 @@ from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.retention import count_below, count_due, wait_ms
 from fastprod.broker.log.rolling import is_due
 from fastprod.broker.log.segments.memory_segment import MemorySegment
-from fastprod.broker.log.segments.segment import Appended, Segment
+from fastprod.broker.log.segments.segment import Appended, AppendInfo, Segment
 from fastprod.broker.log.validation import validate_produced
 from fastprod.broker.threads.clock import Clock
 from fastprod.error_codes import KAFKA_STORAGE_ERROR
@@ -34,24 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
 
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-
-
-class AppendInfo(NamedTuple):
-    """The result of an append.
-
-    Attributes:
-        base_offset: of its first record; for a duplicate, the one from the first time.
-        last_offset: of its last record.
-        log_append_time_ms: -1 unless the log stamps the records.
-        log_start_offset: of the log.
-        duplicate: it was there already, and was not appended again (B-C6.2).
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class Log(LogReader):
@@ -160,8 +146,7 @@ class Log(LogReader):
                 in no transaction or not in the one that is open (48), or cannot be written (56).
         """
         now_ms = self._clock.time_ms()
-        if info is None:
-            info = validate_produced(batch, self.config, now_ms)
+        info = info or validate_produced(batch, self.config, now_ms)
         with self._lock:
             self._refuse_if_unusable()
             self._roll_if_due(info, now_ms)
@@ -222,23 +207,13 @@ class Log(LogReader):
         base_offset = self._end_offset
         last_offset = base_offset + info.last_offset_delta
         stamp(batch, base_offset, leader_epoch, max_timestamp, config.log_append_time)
-        if leader_epoch > self._epochs.latest:
-            self._assign_epoch(leader_epoch, base_offset)
-        if not self.discard:
-            self._write(Appended(batch, base_offset, last_offset, max_timestamp))
-        # Before the end moves: what is undecided must not be seen as stable.
-        if marker is not None:
-            self._end_transaction(marker, base_offset, max_timestamp, now_ms)
-        elif info.producer_id >= 0:
-            self._states().add(info, base_offset, max_timestamp, now_ms, self.appended_bytes)
-        self._end_offset = last_offset + 1
-        self.appended_bytes += info.size_bytes
-        if self.discard:
-            self._start_offset = last_offset + 1
-        on_append = self._on_append
-        if on_append is not None:
-            self._on_append = None
-            on_append(self)
+        self._take(
+            Appended(batch, base_offset, last_offset, max_timestamp),
+            info,
+            leader_epoch,
+            now_ms,
+            marker,
+        )
         return AppendInfo(
             base_offset,
             last_offset,
@@ -246,6 +221,39 @@ class Log(LogReader):
             self._start_offset,
             False,
         )
+
+    def _take(
+        self,
+        appended: Appended,
+        info: BatchInfo,
+        leader_epoch: int,
+        now_ms: int,
+        marker: EndTransactionMarker | None = None,
+    ) -> None:
+        """Keep a batch that has its offsets; the lock is held.
+
+        A follower's marker is read from the log.
+        """
+        base_offset, max_timestamp = appended.base_offset, appended.max_timestamp
+        if leader_epoch > self._epochs.latest:
+            self._assign_epoch(leader_epoch, base_offset)
+        if not self.discard:
+            self._write(appended)
+        if marker is None and info.is_control:
+            marker = read_marker(self._segments[-1], base_offset)
+        # Before the end moves: what is undecided must not be seen as stable.
+        if marker is not None:
+            self._end_transaction(marker, base_offset, max_timestamp, now_ms)
+        elif info.producer_id >= 0 and not info.is_control:
+            self._states().add(info, base_offset, max_timestamp, now_ms, self.appended_bytes)
+        self._end_offset = appended.last_offset + 1
+        self.appended_bytes += info.size_bytes
+        if self.discard:
+            self._start_offset = self._end_offset
+        on_append = self._on_append
+        if on_append is not None:
+            self._on_append = None
+            on_append(self)
 
     def _end_transaction(
         self, marker: EndTransactionMarker, offset: int, timestamp: int, now_ms: int
@@ -327,12 +335,12 @@ class Log(LogReader):
         """Let the log start at `before`; the new start. For DeleteRecords, not listed yet (B-C4.5).
 
         Raises:
-            OffsetOutOfRange: `before` is negative, or above the end of the log.
+            OffsetOutOfRange: `before` is negative, or above the high watermark.
         """
         with self._lock:
             self._refuse_if_unusable()
-            if before > self._end_offset or before < 0:
-                raise OffsetOutOfRange(before, self._start_offset, self._end_offset)
+            if before > self.high_watermark or before < 0:
+                raise OffsetOutOfRange(before, self._start_offset, self.high_watermark)
             if before > self._start_offset:
                 self._advance_start(before)
             return self._start_offset
@@ -372,7 +380,10 @@ class Log(LogReader):
             if count:
                 ends = [segment.base_offset for segment in self._segments[1:]]
                 ends.append(self._end_offset)
-                self._advance_start(max(ends[count - 1], self._start_offset))
+                # What followers have not yet stays.
+                while count and ends[count - 1] > self.high_watermark:
+                    count -= 1
+                self._advance_start(max(ends[count - 1] if count else 0, self._start_offset))
             return before - len(self._segments)
 
     def retention_wait_ms(self) -> int | None:

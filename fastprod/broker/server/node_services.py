@@ -13,6 +13,7 @@ from uuid import UUID
 from fastprod.broker.api_table import APIS, ApiTable
 from fastprod.broker.cluster.cluster import Cluster, new_cluster_id
 from fastprod.broker.cluster.data_directory import DataDirectory
+from fastprod.broker.cluster.partition import Partition, SavedPartition
 from fastprod.broker.cluster.producer_ids import ProducerIds
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import SavedTopic, Topic, Topics
@@ -27,6 +28,8 @@ from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.connection_quotas import ConnectionQuotas
 from fastprod.broker.network.sasl.users import Users
+from fastprod.broker.replica.replica_log import ReplicaLog
+from fastprod.broker.replica.replication import Replication
 from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
 from fastprod.broker.server.apis.alter_configs import IncrementalAlterConfigsApi
 from fastprod.broker.server.apis.call import ApiHandler
@@ -84,6 +87,8 @@ from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 
 _log = logging.getLogger(__name__)
 
+_UNCLEAN = "unclean.leader.election.enable"
+
 
 class NodeServices:
     """The broker without its sockets. Any thread; close it once.
@@ -126,10 +131,22 @@ class NodeServices:
         self._ip_quotas = IpQuotas()
         self._directory = None if data_dir is None else DataDirectory(data_dir)
         self._log_directory = None if data_dir is None else LogDirectory(data_dir)
+        self._log_directories: dict[int, LogDirectory] = {}
         self.log_upkeep = LogUpkeep(
             clock,
             config.log_retention_check_interval_ms,
             config.sync_interval_ms if config.sync == "interval" else None,
+        )
+        # A client's time limits of fetches are real time, whatever `clock` says.
+        self.purgatory = DelayedOperationPurgatory(
+            "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
+        )
+        self.replication = Replication(
+            node_ids,
+            clock,
+            config.replica_lag_time_max_ms,
+            config.replica_fetch_max_bytes,
+            self.purgatory.check_and_complete,
         )
         self._close_lock = threading.Lock()
         self._is_closed = False
@@ -137,13 +154,10 @@ class NodeServices:
             self._restore(node_ids)
         except BaseException:
             self.log_upkeep.close()
+            self.replication.close()
             if self._directory is not None:
                 self._directory.close()
             raise
-        # A client's time limits of fetches are real time, whatever `clock` says.
-        self.purgatory = DelayedOperationPurgatory(
-            "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
-        )
         self.overflow_worker = OverflowWorker("fastprod-broker-overflow")
         self.topic_worker = OverflowWorker("fastprod-broker-topics")
         self._removal_worker = OverflowWorker("fastprod-broker-removal")
@@ -199,8 +213,10 @@ class NodeServices:
             self._open_log,
             self.clock.monotonic_ns,
             None if directory is None else directory.write_topics,
+            self._open_replicas,
         )
-        self.cluster = Cluster(cluster_id, node_ids, self.topics)
+        self.cluster = Cluster(cluster_id, node_ids, self.topics, self.replication.node_changed)
+        self.replication.decide_by(self.cluster.decide)
         for topic in saved:
             self.topics.restore(topic)
         self._is_restoring = False
@@ -216,8 +232,9 @@ class NodeServices:
 
     def _forget_others(self, directory: DataDirectory, topics: Sequence[SavedTopic]) -> None:
         """Forget, and log, what the folder has of other topics than these, which are all."""
-        if self._log_directory is not None:
-            self._log_directory.forget_unasked()
+        for each in (self._log_directory, *self._log_directories.values()):
+            if each is not None:
+                each.forget_unasked()
         strays = directory.find_strays(topics)
         if strays:
             _log.warning(
@@ -239,11 +256,7 @@ class NodeServices:
                 _log.warning("%s stays: %s", folder, error)
 
     def _open_log(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
-        directory = self._directory
-        if directory is not None and not self._is_restoring:
-            stray = directory.set_aside_stray(directory.path / f"{topic}-{partition}")
-            if stray is not None:
-                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
+        self._set_aside_stray(topic, partition, 0)
         log = Log(
             self._log_directory,
             topic,
@@ -256,6 +269,50 @@ class NodeServices:
         if not log.discard:
             self.log_upkeep.watch(log)
         return log
+
+    def _set_aside_stray(self, topic: str, partition: int, node_id: int) -> None:
+        directory = self._directory
+        if directory is not None and not self._is_restoring:
+            folder = directory.logs_of(node_id) / f"{topic}-{partition}"
+            stray = directory.set_aside_stray(folder)
+            if stray is not None:
+                _log.warning("%s belongs to no topic; it is called %s now", topic, stray)
+
+    def _open_replicas(
+        self, topic: Topic, saved: SavedPartition, live: Sequence[int]
+    ) -> Partition | None:
+        """A partition with a log for each replica; None: they share one.
+
+        They do where nothing is kept, and in topics that were made before there were replicas.
+        """
+        if self.config.discard or (self._is_restoring and saved.isr is None):
+            return None
+        index, is_unclean = len(topic.partitions), topic.config.text(_UNCLEAN) == "true"
+        logs = {id: self._open_replica(topic, index, id) for id in saved.replicas}
+        return self.replication.new_partition(topic.name, index, logs, live, saved.isr, is_unclean)
+
+    def _open_replica(self, topic: Topic, index: int, node_id: int) -> ReplicaLog:
+        self._set_aside_stray(topic.name, index, node_id)
+        log = ReplicaLog(
+            self._log_directory_of(node_id),
+            topic.name,
+            index,
+            topic.config.log_config(),
+            self.clock,
+            UUID(bytes=topic.id),
+        )
+        self.log_upkeep.watch(log)
+        return log
+
+    def _log_directory_of(self, node_id: int) -> LogDirectory | None:
+        if self._directory is None or node_id == 0:
+            return self._log_directory
+        found = self._log_directories.get(node_id)
+        if found is None:
+            path = self._directory.logs_of(node_id)
+            path.mkdir(exist_ok=True)
+            found = self._log_directories[node_id] = LogDirectory(path)
+        return found
 
     def _handlers(self) -> Mapping[int, ApiHandler]:
         replicas, purgatory, cluster = self.replica_manager, self.purgatory, self.cluster
@@ -359,7 +416,10 @@ class NodeServices:
                 steps.callback(self._directory.close)
             if self._log_directory is not None:
                 steps.callback(self._log_directory.save)
+            for each in self._log_directories.values():
+                steps.callback(each.save)
             steps.callback(self.topics.close)
+            steps.callback(self.replication.close)
             steps.callback(self.log_upkeep.close)
             steps.callback(self.topic_worker.close)
             steps.callback(self._removal_worker.close)

@@ -10,8 +10,13 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch
-from fastprod.broker.cluster.partition import Partition, PartitionDeleted
+from fastprod._core.log.batch_validator import InvalidBatch
+from fastprod.broker.cluster.partition import (
+    NotEnoughReplicas,
+    NotLeader,
+    Partition,
+    PartitionDeleted,
+)
 from fastprod.broker.cluster.topics import INTERNAL_TOPICS, Topics, invalid_name_reason
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -29,10 +34,12 @@ from fastprod.error_codes import (
     INVALID_RECORD,
     INVALID_TOPIC_EXCEPTION,
     INVALID_TXN_STATE,
+    LEADER_NOT_AVAILABLE,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
@@ -72,6 +79,7 @@ _MOMENTARY = (
 _HEAD = Struct(">qi11xi")
 _LENGTH_END = 12
 _FIRST_MAX_TIMESTAMP_VERSION = 7
+_FIRST_OFFSET_NOT_AVAILABLE_VERSION = 5
 
 
 class AppendResult(NamedTuple):
@@ -85,6 +93,8 @@ class AppendResult(NamedTuple):
         message: why it was refused, or None.
         record_errors: (index in the batch, why).
         partition: where it was appended, or None; fetches that wait for it are to be completed.
+        end_offset: what replicas in sync must have before acks=all is answered; -1 on an error.
+        leader_epoch: of the leader that appended it.
     """
 
     error: int
@@ -94,6 +104,8 @@ class AppendResult(NamedTuple):
     message: str | None = None
     record_errors: Sequence[tuple[int, str]] = ()
     partition: Partition | None = None
+    end_offset: int = -1
+    leader_epoch: int = -1
 
 
 class FetchWant(NamedTuple):
@@ -156,7 +168,7 @@ class ReplicaManager:
         partition = self._topics.partition(topic, index)
         if partition is None or partition.is_deleted:
             return UNKNOWN_TOPIC_OR_PARTITION, None
-        if partition.leader != node_id:
+        if not partition.leads(node_id):
             return NOT_LEADER_OR_FOLLOWER, partition
         return NONE, partition
 
@@ -210,31 +222,41 @@ class ReplicaManager:
                 f"{partition.leader} does",
                 partition=partition,
             )
-        if acks == ALL_REPLICAS and len(partition.isr) < partition.min_isr:
-            return AppendResult(
-                NOT_ENOUGH_REPLICAS,
-                message=f"{len(partition.isr)} replica(s) of {topic}-{index} in sync, "
-                f"min.insync.replicas is {partition.min_isr}",
-            )
-        return self._append(partition, records, version, most_bytes, transactional_id or "")
+        return self._append(
+            partition, node_id, records, acks == ALL_REPLICAS, version, most_bytes, transactional_id
+        )
 
     def _append(
         self,
         partition: Partition,
+        node_id: int,
         records: memoryview,
+        needs_isr: bool,
         version: int,
         most_bytes: int | None,
-        transactional_id: str,
+        transactional_id: str | None,
     ) -> AppendResult:
+        def append(is_verified: bool) -> tuple[AppendInfo, int]:
+            return partition.append_at(node_id, records, info, needs_isr, is_verified)
+
+        log = partition.log_at(node_id)
         try:
+            if needs_isr:
+                partition.check_isr(node_id)
             # Not under the partition's lock: others may append meanwhile.
-            info = partition.log.validate(records, most_bytes)
-            if info.attributes & _TRANSACTIONAL:
-                done = self._append_in_transaction(
-                    partition, records, info, version, transactional_id
-                )
+            info = log.validate(records, most_bytes)
+            producer = Producer(info.producer_id, info.producer_epoch)
+            if not info.attributes & _TRANSACTIONAL or log.is_in_transaction(*producer):
+                done, epoch = append(False)
             else:
-                done = partition.append(records, info)
+                # Its coordinator is asked about the first batch.
+                done, epoch = self._transactions.in_transaction(
+                    transactional_id or "",
+                    producer,
+                    (partition.topic, partition.index),
+                    version >= _FIRST_ADDING_PRODUCE_VERSION,
+                    lambda: append(True),
+                )
         except HeavyBatch:
             raise
         except Exception as error:
@@ -245,30 +267,8 @@ class ReplicaManager:
             done.log_append_time_ms,
             done.log_start_offset,
             partition=partition,
-        )
-
-    def _append_in_transaction(
-        self,
-        partition: Partition,
-        records: memoryview,
-        info: BatchInfo,
-        version: int,
-        transactional_id: str,
-    ) -> AppendInfo:
-        """Append what belongs to a transaction; its coordinator is asked about the first batch.
-
-        Raises:
-            CoordinatorError: the partition is in no transaction of the producer.
-        """
-        producer = Producer(info.producer_id, info.producer_epoch)
-        if partition.log.is_in_transaction(*producer):
-            return partition.append(records, info)
-        return self._transactions.in_transaction(
-            transactional_id,
-            producer,
-            (partition.topic, partition.index),
-            version >= _FIRST_ADDING_PRODUCE_VERSION,
-            lambda: partition.append(records, info, is_verified=True),
+            end_offset=done.last_offset + 1,
+            leader_epoch=epoch,
         )
 
     def read(
@@ -294,7 +294,7 @@ class ReplicaManager:
         error, partition = self.find(node_id, want.topic, want.partition)
         if error != NONE or partition is None:
             return error, partition
-        return _check_epoch(partition, want.current_leader_epoch), partition
+        return _check_epoch(partition.epoch_at(node_id), want.current_leader_epoch), partition
 
     def _read(
         self, node_id: int, want: FetchWant, left: int, at_least_one: bool, isolation_level: int
@@ -302,7 +302,7 @@ class ReplicaManager:
         error, partition = self.look(node_id, want)
         if error != NONE or partition is None:
             return ReadResult(error, partition=partition)
-        log = partition.log
+        log = partition.log_at(node_id)
         high_watermark, stable = log.high_watermark, log.last_stable_offset
         end = stable if isolation_level == READ_COMMITTED else high_watermark
         max_bytes = min(left, want.max_bytes)
@@ -358,19 +358,23 @@ class ReplicaManager:
         if error != NONE or partition is None:
             return OffsetResult(error)
         try:
-            return _offset_of(partition, timestamp, isolation_level, version)
+            return _offset_of(partition, node_id, timestamp, isolation_level, version)
         except Exception as error:
             return OffsetResult(item_error(error).code)
 
 
 def _offset_of(
-    partition: Partition, timestamp: int, isolation_level: int, version: int
+    partition: Partition, node_id: int, timestamp: int, isolation_level: int, version: int
 ) -> OffsetResult:
-    log = partition.log
-    epoch = partition.leader_epoch
+    log = partition.log_at(node_id)
+    epoch = partition.epoch_at(node_id)
+    committed = isolation_level == READ_COMMITTED
+    end = log.last_stable_offset if committed else log.high_watermark
+    if timestamp != EARLIEST and not partition.is_settled_at(node_id):
+        # It could be less than what was told before (KIP-207).
+        is_new = version >= _FIRST_OFFSET_NOT_AVAILABLE_VERSION
+        return OffsetResult(OFFSET_NOT_AVAILABLE if is_new else LEADER_NOT_AVAILABLE)
     if timestamp == LATEST:
-        committed = isolation_level == READ_COMMITTED
-        end = log.last_stable_offset if committed else log.high_watermark
         return OffsetResult(NONE, end, -1, epoch)
     if timestamp == EARLIEST:
         return OffsetResult(NONE, log.log_start_offset, -1, epoch)
@@ -380,10 +384,7 @@ def _offset_of(
         found = log.offset_for_timestamp(timestamp)
     else:
         return OffsetResult(UNSUPPORTED_VERSION)
-    # What is undecided is not there yet.
-    if found is not None and isolation_level == READ_COMMITTED:
-        found = found if found[0] < log.last_stable_offset else None
-    if found is None:
+    if found is None or found[0] >= end:
         return OffsetResult(NONE, -1, -1, epoch)
     return OffsetResult(NONE, found[0], found[1], epoch)
 
@@ -393,11 +394,11 @@ def _check_offset(start: int, offset: int, end: int) -> None:
         raise OffsetOutOfRange(offset, start, end)
 
 
-def _check_epoch(partition: Partition, current_leader_epoch: int) -> int:
+def _check_epoch(leader_epoch: int, current_leader_epoch: int) -> int:
     """Compare the leader epoch that a client knows with the current one (B-D2.1, KIP-320)."""
-    if current_leader_epoch < 0 or current_leader_epoch == partition.leader_epoch:
+    if current_leader_epoch < 0 or current_leader_epoch == leader_epoch:
         return NONE
-    if current_leader_epoch < partition.leader_epoch:
+    if current_leader_epoch < leader_epoch:
         return FENCED_LEADER_EPOCH
     return UNKNOWN_LEADER_EPOCH
 
@@ -427,6 +428,14 @@ def _refused(partition: Partition, version: int, error: Exception) -> AppendResu
         return AppendResult(
             error.error_code, message=error.message, record_errors=error.record_errors
         )
+    if isinstance(error, NotEnoughReplicas):
+        return AppendResult(
+            NOT_ENOUGH_REPLICAS,
+            message=f"{error.count} replica(s) of {partition.topic}-{partition.index} in sync, "
+            f"min.insync.replicas is {error.needed_count}",
+        )
+    if isinstance(error, NotLeader):
+        return AppendResult(NOT_LEADER_OR_FOLLOWER, message=str(error), partition=partition)
     if isinstance(error, PartitionDeleted):
         return AppendResult(UNKNOWN_TOPIC_OR_PARTITION, message=f"{partition} is gone")
     if isinstance(error, CoordinatorError):

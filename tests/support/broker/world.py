@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -42,6 +43,14 @@ NOTHING = "nothing"
 
 def api_named(name: str) -> Api[Any, Any]:
     return next(api for api in APIS.values() if api.name == name)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until another thread of the broker has brought it about."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come about"
+        time.sleep(0.0005)
 
 
 class Asked:
@@ -175,9 +184,9 @@ class BrokerWorld:
         version: int = 9,
         node_id: int = 0,
     ) -> PartitionProduceResponse:
-        """Produce one batch; returns the partition's answer."""
+        """Produce one batch; returns the partition's answer, which replicas may be waited for."""
         message = produce_request([(topic, partition, batch)], acks)
-        answer = self.ask("Produce", version, message, node_id)
+        answer = self.post("Produce", version, message, node_id).wait()
         return cast(PartitionProduceResponse, answer.responses[0].partition_responses[0])
 
 

@@ -89,7 +89,9 @@ class MemorySegment:
         size = memoryview(batch).nbytes
         largest = max(self.max_timestamp, appended.max_timestamp)
         if size >= _LONE_BYTES:
-            lone = _Chunk(appended.base_offset, copy_batch(batch), largest)
+            # The log of another replica may have it already: they share it.
+            data = batch if type(batch) is bytes else copy_batch(batch)
+            lone = _Chunk(appended.base_offset, data, largest)
             lone.used = size
             self._chunks.append(lone)
         else:

@@ -29,6 +29,24 @@ class Appended(NamedTuple):
     max_timestamp: int
 
 
+class AppendInfo(NamedTuple):
+    """The result of an append.
+
+    Attributes:
+        base_offset: of its first record; for a duplicate, the one from the first time.
+        last_offset: of its last record.
+        log_append_time_ms: -1 unless the log stamps the records.
+        log_start_offset: of the log.
+        duplicate: it was there already, and was not appended again (B-C6.2).
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
 class Segment(Protocol):
     """Consecutive batches of a log. One thread appends, any thread reads.
 

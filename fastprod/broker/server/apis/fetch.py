@@ -108,7 +108,12 @@ class DelayedFetch(DelayedOperation):
             return False
         if isinstance(key, Partition) and call.message.min_bytes <= 1:
             ready = self._is_ready(call, key)
-        elif isinstance(key, Partition) and self._count((key,)) < self._enough_at_bytes:
+        elif (
+            isinstance(key, Partition)
+            # Else bytes were appended before, and can only be read now.
+            and not key.is_replicated
+            and self._count((key,)) < self._enough_at_bytes
+        ):
             ready = not all(self._api.is_readable(call, want) for want in self._at.get(key, ()))
         else:
             appended_bytes = self._count(self._at)
@@ -119,10 +124,11 @@ class DelayedFetch(DelayedOperation):
 
     def _count(self, grown: Iterable[Partition]) -> int:
         """Bytes appended to all logs; those in `grown` are looked at now."""
-        at, counted = self._at, self._counted_bytes
+        at, counted, call = self._at, self._counted_bytes, self._call
+        node_id = -1 if call is None else call.node_id
         with self._counting:
             for partition in grown:
-                log = partition.log
+                log = partition.log_at(node_id)
                 now_bytes = log.stable_bytes if self._is_committed else log.appended_bytes
                 more_bytes = now_bytes - counted.get(partition, 0)
                 counted[partition] = now_bytes
@@ -148,7 +154,7 @@ class DelayedFetch(DelayedOperation):
         self._call, self._wanted, self._at, self._counted_bytes = None, [], {}, {}
 
     def _is_ready(self, call: Call[FetchRequest], partition: Partition) -> bool:
-        log = partition.log
+        log = partition.log_at(call.node_id)
         end = log.last_stable_offset if self._is_committed else log.high_watermark
         return any(
             end > want.offset or not self._api.is_readable(call, want)

@@ -9,6 +9,7 @@ from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.log.validation import HeavyBatch
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
+from fastprod.broker.server.apis.delayed_produce import DelayedProduce, Unreplicated
 from fastprod.broker.server.replica_manager import AppendResult, ReplicaManager
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
@@ -29,7 +30,8 @@ from fastprod.protocol.messages.produce import (
     TopicProduceResponse,
 )
 
-_ACKS = (-1, 0, 1)
+_ALL = -1
+_ACKS = (_ALL, 0, 1)
 _FIRST_LEADER_HINT_VERSION = 10
 # Bytes that the network's thread may decompress at once: some ten milliseconds of gzip.
 _QUICK_BYTES = 4 * 1024 * 1024
@@ -51,9 +53,10 @@ class _Work:
         grown: partitions with new records, whose waiting fetches are to be completed.
         leaders: current leaders of the partitions that another node leads.
         has_error: whether any partition has.
+        unreplicated: batches that replicas in sync are waited for.
     """
 
-    __slots__ = ("grown", "has_error", "leaders", "left", "topics")
+    __slots__ = ("_waits", "grown", "has_error", "leaders", "left", "topics", "unreplicated")
 
     def __init__(self, message: ProduceRequest, call: Call[ProduceRequest]) -> None:
         self.left: list[tuple[TopicProduceResponse, PartitionProduceData]] = []
@@ -61,6 +64,8 @@ class _Work:
         self.grown: list[Partition] = []
         self.leaders: dict[int, None] = {}
         self.has_error = False
+        self._waits = message.acks == _ALL
+        self.unreplicated: list[Unreplicated] = []
         for topic in message.topic_data:
             answer = TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
@@ -80,6 +85,10 @@ class _Work:
         if result.error == NONE:
             assert result.partition is not None
             self.grown.append(result.partition)
+            if self._waits and result.partition.is_replicated:
+                self.unreplicated.append(
+                    Unreplicated(result.partition, result.leader_epoch, result.end_offset, response)
+                )
             return
         self.has_error = True
         if result.partition is not None:
@@ -96,12 +105,12 @@ class ProduceApi:
     What takes long goes to the overflow worker, and other requests are served meanwhile: a small
     batch may have gigabytes of records, and a request thousands of such batches.
 
-    On one log, acks=1 and acks=all differ only in `min.insync.replicas` (B-D1.5): every answer is
-    given at once.
+    With acks=all the answer for a partition with several replicas waits in the purgatory for those
+    in sync. On one log, acks=1 and acks=all differ only in `min.insync.replicas` (B-D1.5).
 
     Args:
         replica_manager: appends.
-        purgatory: told which partitions have grown.
+        purgatory: told which partitions have grown; where acks=all waits.
         cluster: where leaders are found.
         overflow_worker: where requests go on that take long.
     """
@@ -138,7 +147,7 @@ class ProduceApi:
         work = _Work(message, call)
         try:
             if self._append(call, work, _QUICK_BYTES):
-                self._answer(call, work)
+                self._answer_or_wait(call, work)
             elif not self._overflow_worker.put(lambda: self._go_on(call, work)):
                 call.close()
         finally:
@@ -148,7 +157,7 @@ class ProduceApi:
         """Append what is left; on the overflow worker."""
         try:
             if self._append(call, work, None):
-                self._answer(call, work)
+                self._answer_or_wait(call, work)
             else:
                 call.close()
         except Exception as error:
@@ -208,6 +217,23 @@ class ProduceApi:
             work.left.pop()
             work.add(answer, data.index, result)
         return True
+
+    def _answer_or_wait(self, call: Call[ProduceRequest], work: _Work) -> None:
+        if not work.unreplicated:
+            self._answer(call, work)
+            return
+        operation = DelayedProduce(
+            call.node_id,
+            work.unreplicated,
+            call.message.timeout_ms,
+            lambda: self._answer(call, work),
+            call.failed,
+        )
+        connection = call.request.connection
+        self._purgatory.complete_or_watch(operation, (*operation.partitions, connection))
+        if not connection.is_open:
+            # The connection was closed while the request was being parked.
+            self._purgatory.withdraw(operation)
 
     def _answer(self, call: Call[ProduceRequest], work: _Work) -> None:
         if call.message.acks != 0:

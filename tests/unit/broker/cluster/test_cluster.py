@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fastprod.broker.cluster.cluster import NodeAddress, new_cluster_id
 from fastprod.broker.cluster.partition import NO_NODE
 from fastprod.error_codes import NONE, NOT_ENOUGH_REPLICAS
-from support.broker.world import BrokerWorld, batch_of
+from support.broker.world import BrokerWorld, batch_of, wait_for
 
 
 def test_cluster_ids_are_22_characters_and_differ() -> None:
@@ -75,7 +77,8 @@ def test_a_new_topic_is_led_by_nodes_that_are_up() -> None:
         assigned = topics.create("v", assignment={0: [0, 2]}).partitions[0]
         assert (assigned.leader, assigned.replicas, assigned.isr) == (2, [0, 2], [2])
         cluster.node_up(NodeAddress(0, "127.0.0.1", 9000))
-        assert (wide.leader, wide.isr) == (1, [1, 2, 0])
+        wait_for(lambda: wide.isr == [1, 2, 0])
+        assert wide.leader == 1
 
 
 def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
@@ -83,10 +86,11 @@ def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
     with BrokerWorld(brokers=3) as world:
         for node_id in (1, 2):
             world.state.cluster.node_down(node_id, True)
-        world.state.topics.create("t", 1, 3, {"min.insync.replicas": "2"})
+        topic = world.state.topics.create("t", 1, 3, {"min.insync.replicas": "2"})
         assert world.produce(batch_of(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
         assert world.produce(batch_of(b"a"), acks=1).error_code == NONE
         world.state.cluster.node_up(NodeAddress(2, "127.0.0.1", 9002))
+        wait_for(lambda: topic.partitions[0].isr == [0, 2])
         assert world.produce(batch_of(b"a"), acks=-1).error_code == NONE
 
 
@@ -102,10 +106,16 @@ def test_a_topic_that_is_made_while_nobody_is_up_has_no_leader_yet() -> None:
         assert (found.leader, found.isr) == (1, [1])
 
 
-def test_a_leader_that_is_down_is_not_in_sync() -> None:
-    """B-B2"""
-    with BrokerWorld(brokers=2) as world:
+def test_a_node_that_is_down_cannot_be_made_the_leader_of_replicas() -> None:
+    """B-B2: of a partition with one replica it can; nobody answers then."""
+    with BrokerWorld(brokers=2, topics={"one": 1}) as world:
+        cluster = world.state.cluster
         found = world.state.topics.create("t", 1, 2).partitions[0]
-        world.state.cluster.node_down(1, True)
-        world.state.cluster.move_leader(found, 1)
-        assert (found.leader, found.isr) == (1, [0])
+        shared = world.state.topics.partition("one", 0)
+        assert shared is not None
+        cluster.node_down(1, True)
+        with pytest.raises(ValueError, match="node 1 is down"):
+            cluster.move_leader(found, 1)
+        assert (found.leader, found.isr) == (0, [0])
+        cluster.move_leader(shared, 1)
+        assert (shared.leader, shared.isr) == (1, [0])

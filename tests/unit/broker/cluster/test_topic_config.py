@@ -34,7 +34,9 @@ def test_every_default_of_the_broker_is_the_topics_default() -> None:
     broker = BrokerConfig()
     for setting in TOPIC_SETTINGS.values():
         if setting.broker_name:
-            assert str(getattr(broker, setting.broker_name)) == setting.default, setting.name
+            value = getattr(broker, setting.broker_name)
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            assert text == setting.default, setting.name
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,19 @@ class Ear:
     def __init__(self, node_id: int) -> None:
         self.id = node_id
         self.heard: list[tuple[bool, bool]] = []
+        self.told: list[str] = []
 
     def set_reading(self, reads: bool, waits: bool) -> None:
         self.heard.append((reads, waits))
+
+    def set_fetching(self, fetches: bool) -> None:
+        self.told.append(f"fetching {fetches}")
+
+    def cut_off(self, is_fenced: bool) -> None:
+        self.told.append(f"cut off {is_fenced}")
+
+    def reconnect(self) -> None:
+        self.told.append("reconnect")
 
 
 class VerbWorld(BrokerWorld):
@@ -124,6 +134,7 @@ def test_every_verb_takes_a_count_a_place_and_how_many_pass_first(world: VerbWor
         ("dribble", ("Fetch", 0), {}, "chunk_bytes is 0"),
         ("dribble", ("Fetch", 1, -1), {}, "pause_ms is -1"),
         ("stop_reading", (5,), {}, "no node 5; there are 0 to 1"),
+        ("cut_off", (2,), {}, "no node 2; there are 0 to 1"),
         ("intercept", (7,), {}, "takes a function"),
     ],
 )
@@ -198,3 +209,19 @@ def test_reset_undoes_everything_at_once(world: VerbWorld) -> None:
     assert (code_of(late.answer), world.end_offset()) == (6, 1)
     assert world.outcome() == 0
     faults.reset()
+
+
+def test_nodes_are_cut_off_and_follow_again() -> None:
+    with VerbWorld() as world:
+        world.faults.stop_fetching(0)
+        world.faults.cut_off(1)
+        world.faults.cut_off(1, fenced=False)
+        assert [each.told for each in world.nodes] == [
+            ["fetching False"],
+            ["cut off True", "cut off False"],
+        ]
+        world.faults.resume_fetching(0)
+        world.faults.reconnect(1)
+        world.faults.reset()
+        assert world.nodes[0].told[1:] == ["fetching True", "fetching True", "reconnect"]
+        assert world.nodes[1].told[2:] == ["reconnect", "fetching True", "reconnect"]

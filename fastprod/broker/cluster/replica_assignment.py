@@ -1,0 +1,67 @@
+"""Which nodes get the replicas of a new topic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from fastprod.broker.cluster.topic_error import TopicError
+from fastprod.error_codes import INVALID_REPLICA_ASSIGNMENT
+
+
+def spread(
+    count: int, factor: int, node_ids: Sequence[int], live: Sequence[int]
+) -> list[list[int]]:
+    """Leaders round robin, each followed by the next nodes; nodes that are down come last.
+
+    Args:
+        count: of partitions.
+        factor: replicas of each, at most as many as there are nodes.
+        node_ids: all nodes.
+        live: those that are up.
+    """
+    down = [each for each in node_ids if each not in live]
+    led_by = live or node_ids
+    turn_count = min(count, math.lcm(len(led_by), len(down) or 1))
+    turn = [
+        [*_rotated(led_by, index), *(_rotated(down, index) if live else ())][:factor]
+        for index in range(turn_count)
+    ]
+    # Partitions with the same replicas share a list: that makes checks of large topics quick.
+    return [*turn * (count // turn_count), *turn[: count % turn_count]]
+
+
+def checked_assignment(
+    assignment: Mapping[int, Sequence[int]], node_ids: Sequence[int]
+) -> list[list[int]]:
+    """The replicas that a client asks for, by partition.
+
+    Raises:
+        TopicError: partitions are missing, or nodes.
+    """
+    if sorted(assignment) != list(range(len(assignment))):
+        raise TopicError(
+            INVALID_REPLICA_ASSIGNMENT,
+            f"partitions must be numbered from 0 on without gaps: {sorted(assignment)}",
+        )
+    for index, nodes in assignment.items():
+        if not nodes or len(set(nodes)) != len(nodes):
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"partition {index} is assigned to {list(nodes)}; "
+                f"it takes at least one node, and each once",
+            )
+        unknown: Iterable[int] = set(nodes) - set(node_ids)
+        if unknown:
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"partition {index} is assigned to node(s) {sorted(unknown)} that "
+                f"do not exist; there are {list(node_ids)}",
+            )
+    return [list(assignment[index]) for index in range(len(assignment))]
+
+
+def _rotated(nodes: Sequence[int], index: int) -> list[int]:
+    """`nodes` in turn, beginning with number `index`."""
+    start = index % len(nodes) if nodes else 0
+    return [*nodes[start:], *nodes[:start]]

@@ -1,0 +1,499 @@
+"""ReplicatedPartition: a partition with a log for each replica (Kafka's Partition, ReplicaManager).
+
+What the controller decides is in the attributes that `Partition` has. Each replica has besides what
+its own node was told: a node that is cut off may believe for long that it leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.cluster.partition import (
+    NO_NODE,
+    NotEnoughReplicas,
+    NotLeader,
+    Partition,
+    PartitionDeleted,
+    SavedPartition,
+)
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
+from fastprod.broker.log.log import AppendInfo, Log, LogError
+from fastprod.broker.replica.elections import Election, elect
+from fastprod.broker.replica.reachability import Reachability
+from fastprod.broker.replica.replica import PartitionState, Replica
+from fastprod.broker.replica.replica_log import ReplicaLog
+from fastprod.broker.replica.truncation import truncate_to_leader
+from fastprod.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_log = logging.getLogger(__name__)
+
+
+class ReplicaSettings(NamedTuple):
+    """What the partitions of a cluster have in common.
+
+    Attributes:
+        reachability: which nodes hear one another.
+        now_ns: the broker's clock.
+        most_lag_ns: how long a follower may lag and be in sync (`replica.lag.time.max.ms`).
+        fetch_bytes: of one fetch of a follower (`replica.fetch.max.bytes`).
+        changed: called with a partition whose followers may have something to fetch; its lock may
+            be held.
+    """
+
+    reachability: Reachability
+    now_ns: Callable[[], int]
+    most_lag_ns: int
+    fetch_bytes: int
+    changed: Callable[[ReplicatedPartition], None]
+
+
+class Fetched(NamedTuple):
+    """What a follower's fetch has done.
+
+    Attributes:
+        goes_on: there may be more to fetch.
+        advanced: the leader's high watermark has moved.
+        joins: the follower has caught up, and is not in sync yet.
+    """
+
+    goes_on: bool
+    advanced: bool = False
+    joins: bool = False
+
+
+_NOTHING = Fetched(False)
+
+
+class ReplicatedPartition(Partition):
+    """A partition with several replicas. Threads and locks as `Partition`.
+
+    Attributes:
+        log: of the replica that leads, or led last.
+
+    Args:
+        topic: its topic's name.
+        index: its number in the topic.
+        logs: of each replica, by node; the preferred leader first.
+        live: nodes that are up.
+        isr: replicas in sync; None: all that are up.
+        settings: of all partitions.
+        is_unclean_enabled: whether a replica may lead that is not in sync, rather than none.
+    """
+
+    __slots__ = ("__weakref__", "_by_node", "_settings", "is_unclean_enabled")
+
+    is_replicated = True
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        logs: dict[int, ReplicaLog],
+        live: Collection[int],
+        isr: Sequence[int] | None,
+        settings: ReplicaSettings,
+        is_unclean_enabled: bool,
+    ) -> None:
+        nodes = list(logs)
+        super().__init__(topic, index, logs[nodes[0]], nodes)
+        self._settings = settings
+        self.is_unclean_enabled = is_unclean_enabled
+        in_sync = [each for each in nodes if each in (live if isr is None else isr)]
+        self.leader, self.isr = elect(nodes, in_sync or nodes, live, False)
+        unknown = PartitionState(NO_NODE, -1, ())
+        self._by_node = {id: Replica(id, log, unknown) for id, log in logs.items()}
+
+    # What nodes ask of their replicas.
+
+    def begin(self, leader_epoch: int) -> None:
+        with self.lock:
+            self.leader_epoch = leader_epoch
+            self._tell()
+
+    @property
+    def latest_epoch(self) -> int:
+        return max(each.log.latest_epoch for each in self._by_node.values())
+
+    def saved(self) -> SavedPartition:
+        return SavedPartition(self.replicas, self.leader_epoch, self.isr)
+
+    def logs(self) -> list[Log]:
+        return [each.log for each in self._by_node.values()]
+
+    def leads(self, node_id: int) -> bool:
+        replica = self._by_node.get(node_id)
+        return replica is not None and replica.is_leader and self._reach.lives(node_id)
+
+    def log_at(self, node_id: int) -> Log:
+        replica = self._by_node.get(node_id)
+        return self.log if replica is None else replica.log
+
+    def epoch_at(self, node_id: int) -> int:
+        replica = self._by_node.get(node_id)
+        return self.leader_epoch if replica is None else replica.state.leader_epoch
+
+    def is_settled_at(self, node_id: int) -> bool:
+        replica = self._by_node.get(node_id)
+        return replica is None or replica.log.high_watermark >= replica.epoch_start_offset
+
+    def check_isr(self, node_id: int) -> None:
+        replica = self._by_node.get(node_id)
+        isr = self.isr if replica is None else replica.state.isr
+        if len(isr) < self.min_isr:
+            raise NotEnoughReplicas(len(isr), self.min_isr)
+
+    def append_at(
+        self,
+        node_id: int,
+        batch: Buffer,
+        info: BatchInfo | None,
+        needs_isr: bool,
+        is_verified: bool = False,
+    ) -> tuple[AppendInfo, int]:
+        with self.lock:
+            if self.is_deleted:
+                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
+            leader = self._by_node.get(node_id)
+            if leader is None or not self.leads(node_id):
+                raise NotLeader(f"node {node_id} does not lead {self.topic}-{self.index} any more")
+            if needs_isr:
+                self.check_isr(node_id)
+            self._keep_caught_up(leader)
+            epoch = leader.state.leader_epoch
+            done = leader.log.append(batch, epoch, info, is_verified)
+            self._advance(leader)
+        self._settings.changed(self)
+        return done, epoch
+
+    def append(
+        self, batch: Buffer, info: BatchInfo | None = None, is_verified: bool = False
+    ) -> AppendInfo:
+        return self.append_at(self.leader, batch, info, False, is_verified)[0]
+
+    def append_marker(self, marker: EndTransactionMarker) -> AppendInfo:
+        """End a transaction; followers in sync have the marker when this returns.
+
+        Raises:
+            LogError: the log refuses it, or nobody leads (56).
+            PartitionDeleted: the topic has been deleted.
+        """
+        with self.lock:
+            if self.is_deleted:
+                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
+            leader = self._by_node.get(self.leader)
+            if leader is None or not self.leads(self.leader):
+                raise LogError(KAFKA_STORAGE_ERROR, f"nobody leads {self.topic}-{self.index}")
+            done = leader.log.append_marker(marker, leader.state.leader_epoch)
+            for node_id in self.isr:
+                self._catch_up(node_id)
+        self._settings.changed(self)
+        return done
+
+    def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
+        with self.lock:
+            leader = self._by_node.get(node_id)
+            if leader is None or not self.leads(node_id) or leader.state.leader_epoch != epoch:
+                return NOT_LEADER_OR_FOLLOWER
+            if leader.log.high_watermark < end_offset:
+                return None
+            has_enough = len(leader.state.isr) >= self.min_isr
+            return NONE if has_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    @property
+    def _reach(self) -> Reachability:
+        return self._settings.reachability
+
+    def _keep_caught_up(self, leader: Replica) -> None:
+        """Note who has everything now: a fetch of each of them waits at the end of the log."""
+        now_ns, end_offset = self._settings.now_ns(), leader.log.log_end_offset
+        for node_id, follower in leader.followers.items():
+            if follower.log_end_offset == end_offset and self._fetches(node_id, leader.node_id):
+                follower.fetched(end_offset, end_offset, now_ns)
+
+    def _fetches(self, node_id: int, leader_id: int) -> bool:
+        reach = self._reach
+        return node_id not in reach.not_fetching and reach.connects(node_id, leader_id)
+
+    def _advance(self, leader: Replica) -> bool:
+        """Move the high watermark to what all replicas in sync have; whether it moved.
+
+        It waits, too, for those that have caught up and are not in sync yet. With fewer than
+        `min.insync.replicas` it stands still (KIP-966).
+        """
+        isr = leader.state.isr
+        if len(isr) < self.min_isr:
+            return False
+        end_offset = new = leader.log.log_end_offset
+        now_ns, most_lag_ns = self._settings.now_ns(), self._settings.most_lag_ns
+        for node_id, follower in leader.followers.items():
+            if node_id in isr or (
+                self._reach.hears_controller(node_id)
+                and follower.is_caught_up(end_offset, now_ns, most_lag_ns)
+            ):
+                new = min(new, follower.log_end_offset)
+        return leader.log.raise_high_watermark(new)
+
+    # Followers.
+
+    def followers_of(self, node_id: int) -> list[int]:
+        """Nodes that follow, if `node_id` leads."""
+        return [each for each in self._by_node if each != node_id]
+
+    def fetch(self, node_id: int) -> Fetched:
+        """Have a follower fetch once from its leader (ReplicaFetcherThread).
+
+        The leader learns from where it fetches, which is what it has; it learns the leader's high
+        watermark.
+
+        Raises:
+            LogError: a log's files cannot be read or written.
+        """
+        with self.lock:
+            follower = self._by_node[node_id]
+            leader = self._leader_of(follower)
+            if leader is None:
+                return _NOTHING
+            if follower.needs_truncation:
+                truncate_to_leader(follower.log, leader.log)
+                follower.needs_truncation = False
+            start_offset = leader.log.log_start_offset
+            if follower.log.log_end_offset < start_offset:
+                follower.log.truncate_fully_and_start_at(start_offset)
+            offset, end_offset = follower.log.log_end_offset, leader.log.log_end_offset
+            known = leader.followers[node_id]
+            known.fetched(offset, end_offset, self._settings.now_ns())
+            advanced = self._advance(leader)
+            joins = self._may_join(leader, node_id)
+            states = follower.state, leader.state
+            if offset >= end_offset:
+                learns = self._learn(follower, leader)
+                return Fetched(learns, advanced, joins)
+        parts = leader.log.read(offset, self._settings.fetch_bytes, True, end_offset)
+        with self.lock:
+            if (
+                (follower.state, leader.state) != states
+                or follower.log.log_end_offset != offset
+                or self._leader_of(follower) is not leader
+            ):
+                return Fetched(True, advanced, joins)
+            for part in parts:
+                follower.log.append_as_follower(part)
+            self._learn(follower, leader)
+        return Fetched(bool(parts), advanced, joins)
+
+    def _leader_of(self, follower: Replica) -> Replica | None:
+        """The replica that answers a follower's fetch: both know of the same epoch."""
+        state = follower.state
+        leader = self._by_node.get(state.leader)
+        if leader is None or leader is follower or self.is_deleted:
+            return None
+        if not self._fetches(follower.node_id, leader.node_id):
+            return None
+        is_same = leader.is_leader and leader.state.leader_epoch == state.leader_epoch
+        return leader if is_same else None
+
+    def _learn(self, follower: Replica, leader: Replica) -> bool:
+        """Take over the leader's high watermark and start; whether there was news."""
+        has_moved = follower.log.raise_high_watermark(leader.log.high_watermark)
+        start_offset = min(leader.log.log_start_offset, follower.log.high_watermark)
+        if start_offset > follower.log.log_start_offset:
+            follower.log.delete_records(start_offset)
+        return has_moved
+
+    # Replicas in sync.
+
+    def _may_join(self, leader: Replica, node_id: int) -> bool:
+        offset = leader.followers[node_id].log_end_offset
+        return (
+            node_id not in leader.state.isr
+            and offset >= max(leader.log.high_watermark, leader.epoch_start_offset)
+            and self._reach.connects(node_id, leader.node_id)
+        )
+
+    def expand_isr(self, node_id: int) -> bool:
+        """Have a follower that has caught up be in sync; whether it is now. For the controller."""
+        with self.lock:
+            leader = self._by_node.get(self.leader)
+            if leader is None or node_id not in leader.followers or node_id in self.isr:
+                return False
+            if not leader.is_leader or not self._may_join(leader, node_id):
+                return False
+            self._decide(Election(self.leader, self._in_order([*self.isr, node_id])))
+            return True
+
+    def lagging(self) -> bool:
+        """Whether a follower in sync lacks something of what the leader has."""
+        with self.lock:
+            leader = self._by_node.get(self.leader)
+            if leader is None:
+                return False
+            end_offset = leader.log.log_end_offset
+            return any(
+                each.log_end_offset != end_offset
+                for node_id, each in leader.followers.items()
+                if node_id in self.isr
+            )
+
+    def shrink_isr(self) -> bool:
+        """Drop followers that lag for too long; whether there were any. For the controller."""
+        with self.lock:
+            leader = self._by_node.get(self.leader)
+            if leader is None or not leader.is_leader:
+                return False
+            if not self._reach.hears_controller(leader.node_id):
+                return False
+            now_ns, most_lag_ns = self._settings.now_ns(), self._settings.most_lag_ns
+            end_offset = leader.log.log_end_offset
+            late = [
+                node_id
+                for node_id, each in leader.followers.items()
+                if node_id in self.isr and not each.is_caught_up(end_offset, now_ns, most_lag_ns)
+            ]
+            if late:
+                isr = [each for each in self.isr if each not in late]
+                self._decide(Election(self.leader, isr))
+            return bool(late)
+
+    def _in_order(self, nodes: Collection[int]) -> list[int]:
+        return [each for each in self.replicas if each in nodes]
+
+    # What the controller decides.
+
+    def hand_over(self, node_id: int, live: Collection[int]) -> bool:
+        """Let another replica in sync lead, which has everything then; whether that was possible.
+
+        For a controlled shutdown of `node_id`, which still lives.
+        """
+        with self.lock:
+            others = [each for each in live if each != node_id]
+            next_leader, isr = elect(self.replicas, self.isr, others, False)
+            if self.leader != node_id or next_leader == NO_NODE:
+                return False
+            self._catch_up(next_leader)
+            self._decide(Election(next_leader, isr), is_new_epoch=True)
+            return True
+
+    def _catch_up(self, node_id: int) -> None:
+        """Have a follower fetch all that its leader has; the lock is held."""
+        follower = self._by_node[node_id]
+        leader = self._leader_of(follower)
+        if leader is None:
+            return
+        try:
+            if follower.needs_truncation:
+                truncate_to_leader(follower.log, leader.log)
+                follower.needs_truncation = False
+            while (offset := follower.log.log_end_offset) < leader.log.log_end_offset:
+                end_offset = leader.log.log_end_offset
+                parts = leader.log.read(offset, self._settings.fetch_bytes, True, end_offset)
+                if not parts:
+                    return
+                for part in parts:
+                    follower.log.append_as_follower(part)
+            self._learn(follower, leader)
+        except LogError as error:
+            _log.error("node %d cannot catch up with %s: %s", node_id, self, error)
+
+    def node_down(
+        self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool
+    ) -> bool:
+        with self.lock:
+            if self.leader == node_id and not moves_leader:
+                self._decide(Election(NO_NODE, self.isr), is_new_epoch=True)
+                return True
+            isr = [each for each in self.isr if each != node_id] or self.isr
+            if self.leader == node_id:
+                found = elect(self.replicas, isr, live, self.is_unclean_enabled)
+                self._decide(found, is_new_epoch=True)
+                return True
+            if isr != self.isr:
+                self._decide(Election(self.leader, isr))
+            return False
+
+    def node_up(self, node_id: int, live: Collection[int]) -> bool:
+        if node_id not in self._by_node:
+            return False
+        with self.lock:
+            self._by_node[node_id].needs_truncation = True
+            if self.leader == NO_NODE:
+                found = elect([node_id, *self.replicas], self.isr, live, self.is_unclean_enabled)
+                if found.leader != NO_NODE:
+                    self._decide(found, is_new_epoch=True)
+                    return True
+            self._tell()
+            return False
+
+    def move_leader(self, node_id: int, live: Collection[int]) -> int:
+        """Let another replica lead, or none (-1); returns the new leader epoch.
+
+        One that is in sync has everything then. One that is not loses what it lacks.
+
+        Raises:
+            ValueError: the node has no replica, or is down.
+        """
+        if node_id != NO_NODE and node_id not in self._by_node:
+            raise ValueError(f"node {node_id} has no replica of {self.topic}-{self.index}")
+        if node_id != NO_NODE and node_id not in live:
+            raise ValueError(f"node {node_id} is down, and cannot lead a partition with replicas")
+        with self.lock:
+            isr = self.isr
+            if node_id in isr:
+                self._catch_up(node_id)
+            elif node_id != NO_NODE:
+                isr = [node_id]
+            self._decide(Election(node_id, isr), is_new_epoch=True)
+            return self.leader_epoch
+
+    def _decide(self, found: Election, is_new_epoch: bool = False) -> None:
+        """Change leader and replicas in sync, and tell the nodes; the lock is held."""
+        self.leader, self.isr = found
+        if is_new_epoch:
+            self.leader_epoch += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        state = PartitionState(self.leader, self.leader_epoch, tuple(self.isr))
+        for replica in self._by_node.values():
+            if self._reach.hears_controller(replica.node_id):
+                self._apply(replica, state)
+        leader = self._by_node.get(self.leader)
+        if leader is not None:
+            self.log = leader.log
+            self._advance(leader)
+        self._settings.changed(self)
+
+    def _apply(self, replica: Replica, state: PartitionState) -> None:
+        is_new = state.leader_epoch > replica.state.leader_epoch
+        replica.state = state
+        if is_new and replica.is_leader:
+            try:
+                replica.begin_leading(self.followers_of(replica.node_id), self._settings.now_ns())
+            except LogError as error:
+                _log.error("%s: %s", self, error)
+        elif is_new:
+            replica.begin_following()
+
+    def sync_isr(self, live: Collection[int]) -> None:
+        """Nothing: followers come into sync by fetching."""
+
+    def delete(self, removes_files: bool = True) -> None:
+        with self.lock:
+            self.is_deleted = True
+            for replica in self._by_node.values():
+                replica.log.delete(removes_files)
+
+    def close(self) -> None:
+        with self.lock:
+            for replica in self._by_node.values():
+                replica.log.close()

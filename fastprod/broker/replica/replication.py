@@ -1,0 +1,173 @@
+"""Replication: what keeps the replicas of all partitions alike, and knows which are in sync."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Collection, Sequence
+
+from fastprod.broker.replica.reachability import Reachability
+from fastprod.broker.replica.replica_fetcher import ReplicaFetcher
+from fastprod.broker.replica.replica_log import ReplicaLog
+from fastprod.broker.replica.replicated_partition import ReplicaSettings, ReplicatedPartition
+from fastprod.broker.threads.clock import Clock
+from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_MS = 1_000_000
+
+Decide = Callable[[ReplicatedPartition, Callable[[], bool]], bool]
+"""Has a partition change its replicas in sync, and writes it down: `Cluster.decide`."""
+
+
+class Replication:
+    """The fetchers of all nodes, and the check of who lags. Any thread.
+
+    Nothing runs before a partition with several replicas has something to fetch.
+
+    Args:
+        node_ids: all nodes.
+        clock: the broker's: how long a follower lags is measured by it.
+        most_lag_ms: `replica.lag.time.max.ms`.
+        fetch_bytes: `replica.fetch.max.bytes`.
+        advanced: called with a partition, without a lock, whose high watermark may have moved.
+    """
+
+    def __init__(
+        self,
+        node_ids: Sequence[int],
+        clock: Clock,
+        most_lag_ms: int,
+        fetch_bytes: int,
+        advanced: Callable[[ReplicatedPartition], object],
+    ) -> None:
+        self.reachability = Reachability()
+        self._settings = ReplicaSettings(
+            self.reachability,
+            clock.monotonic_ns,
+            most_lag_ms * _NS_PER_MS,
+            fetch_bytes,
+            self._changed,
+        )
+        self._fetchers = {id: ReplicaFetcher(id, self._fetch) for id in node_ids}
+        self._advanced = advanced
+        self._decide: Decide = lambda partition, change: change()
+        self._check_ms = max(most_lag_ms / 2, 1)
+        self._timer = DelayedOperationPurgatory("fastprod-broker-replica-timer", clock, _failed)
+        self._lock = threading.Lock()
+        # Weak: a deleted one is freed.
+        self._partitions: weakref.WeakSet[ReplicatedPartition] = weakref.WeakSet()
+        # Partitions of which a follower may lag.
+        self._watched: dict[ReplicatedPartition, None] = {}
+        self._is_check_planned = False
+        self._is_closed = False
+
+    def decide_by(self, decide: Decide) -> None:
+        """Have the controller decide who is in sync."""
+        self._decide = decide
+
+    def new_partition(
+        self,
+        topic: str,
+        index: int,
+        logs: dict[int, ReplicaLog],
+        live: Collection[int],
+        isr: Sequence[int] | None,
+        is_unclean_enabled: bool,
+    ) -> ReplicatedPartition:
+        """Make a partition; `begin` lets its followers fetch."""
+        made = ReplicatedPartition(
+            topic, index, logs, live, isr, self._settings, is_unclean_enabled
+        )
+        self._partitions.add(made)
+        return made
+
+    def node_changed(self, node_id: int, lives: bool) -> None:
+        """Note that a node is up or down; its partitions are told afterwards."""
+        reach, node = self.reachability, {node_id}
+        reach.down = reach.down - node if lives else reach.down | node
+        reach.cut_off -= node
+
+    def cut_off(self, node_id: int) -> None:
+        """Have a node hear nothing of the others and of the controller, until it is up again."""
+        self.reachability.cut_off |= {node_id}
+
+    def set_fetching(self, node_id: int, fetches: bool) -> None:
+        """Have the replicas of a node fetch nothing, or again what they lack."""
+        reach, node = self.reachability, {node_id}
+        reach.not_fetching = reach.not_fetching - node if fetches else reach.not_fetching | node
+        if fetches:
+            for partition in list(self._partitions):
+                self._changed(partition)
+
+    def begin_close(self) -> None:
+        """Let nobody fetch any more; does not wait. May be repeated."""
+        self._is_closed = True
+        for fetcher in self._fetchers.values():
+            fetcher.begin_close()
+
+    def close(self) -> None:
+        """End the threads. May be repeated.
+
+        Raises:
+            TimeoutError: one has not ended within 10 s.
+        """
+        self.begin_close()
+        with contextlib.ExitStack() as steps:
+            steps.callback(self._timer.close)
+            for fetcher in self._fetchers.values():
+                steps.callback(fetcher.close)
+
+    def _changed(self, partition: ReplicatedPartition) -> None:
+        """Wake the followers; the partition's lock may be held."""
+        leader = partition.leader
+        for node_id in partition.replicas:
+            if node_id != leader:
+                self._fetchers[node_id].mark(partition)
+
+    def _fetch(self, partition: ReplicatedPartition, node_id: int) -> bool:
+        done = partition.fetch(node_id)
+        if done.joins:
+            self._change(partition, lambda: partition.expand_isr(node_id))
+        if done.advanced or done.joins:
+            self._changed(partition)
+            self._advanced(partition)
+        self._watch(partition)
+        return done.goes_on
+
+    def _change(self, partition: ReplicatedPartition, change: Callable[[], bool]) -> bool:
+        try:
+            return self._decide(partition, change)
+        except OSError as error:
+            _log.error("replicas in sync of %s are not written down: %s", partition, error)
+            return True
+
+    def _watch(self, partition: ReplicatedPartition) -> None:
+        """Look after half of the longest lag whether a follower lags."""
+        if partition in self._watched or self._is_closed:
+            return
+        with self._lock:
+            self._watched[partition] = None
+            is_planned, self._is_check_planned = self._is_check_planned, True
+        if not is_planned:
+            self._timer.run_later(self._check_ms, self._check)
+
+    def _check(self) -> None:
+        """Drop followers that lag (the task isr-expiration)."""
+        with self._lock:
+            watched, self._watched = self._watched, {}
+            self._is_check_planned = False
+        for partition in watched:
+            if partition.is_deleted or self._is_closed:
+                continue
+            if self._change(partition, partition.shrink_isr):
+                self._advanced(partition)
+            if partition.lagging():
+                self._watch(partition)
+
+
+def _failed(error: BaseException) -> None:
+    _log.error("the check of lagging replicas failed", exc_info=error)

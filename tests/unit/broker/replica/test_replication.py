@@ -1,0 +1,81 @@
+"""Replication: who lags, who is cut off."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fastprod.broker.threads.clock import FakeClock
+from fastprod.error_codes import NONE, REQUEST_TIMED_OUT
+from support.broker.replica_world import high_watermarks, pause, replicated, up, values
+from support.broker.world import BrokerWorld, batch_of, produce_request, wait_for
+
+
+@pytest.fixture
+def world() -> Iterator[BrokerWorld]:
+    with BrokerWorld(brokers=3, min_insync_replicas=2) as opened:
+        yield opened
+
+
+def test_followers_that_lag_for_too_long_are_not_in_sync() -> None:
+    """B-B2: and come back when they have caught up."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    with BrokerWorld(brokers=3, clock=clock, replica_lag_time_max_ms=1000) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        pause(world, 2)
+        waiting = world.post("Produce", 9, produce_request([("t", 0, batch_of(b"b"))]))
+        wait_for(lambda: found.log_at(1).log_end_offset == 2)
+        clock.advance(900)
+        assert found.isr == [0, 1, 2]
+        for _ in range(3):
+            clock.advance(600)
+            time.sleep(0.01)
+        wait_for(lambda: found.isr == [0, 1])
+        assert waiting.wait().responses[0].partition_responses[0].error_code == NONE
+        pause(world)
+        wait_for(lambda: found.isr == [0, 1, 2])
+
+
+def test_a_leader_that_is_cut_off_is_not_believed(world: BrokerWorld) -> None:
+    """KIP-101, KIP-279: what it took meanwhile is cut off, whoever led since."""
+    found = replicated(world)
+    assert world.produce(batch_of(b"a")).error_code == NONE
+    world.state.replication.cut_off(0)
+    world.state.cluster.node_down(0, True, hands_over=False, lives=True)
+    assert (found.leader, found.isr) == (1, [1, 2])
+    assert world.produce(batch_of(b"lost"), acks=1, node_id=0).error_code == NONE
+    assert world.produce(batch_of(b"b"), node_id=1).error_code == NONE
+    world.state.cluster.move_leader(found, 2)
+    assert world.produce(batch_of(b"c"), node_id=2).error_code == NONE
+    message = produce_request([("t", 0, batch_of(b"never"))])
+    message.timeout_ms = 10
+    (answer,) = world.post("Produce", 9, message).wait().responses[0].partition_responses
+    assert answer.error_code == REQUEST_TIMED_OUT
+    assert values(found, 0) == [b"a", b"lost", b"never"]
+    up(world, 0)
+    wait_for(lambda: found.isr == [0, 1, 2])
+    assert [values(found, each) for each in range(3)] == [[b"a", b"b", b"c"]] * 3
+
+
+def test_a_leader_whose_controller_has_not_noticed_waits_for_its_followers(
+    world: BrokerWorld,
+) -> None:
+    found = replicated(world)
+    world.state.replication.cut_off(0)
+    assert world.produce(batch_of(b"a"), acks=1).error_code == NONE
+    assert (found.leader, found.isr) == (0, [0, 1, 2])
+    assert found.log.high_watermark == 0
+    assert not found.shrink_isr()
+    up(world, 0)
+    wait_for(lambda: high_watermarks(found) == [1, 1, 1])
+
+
+def test_nothing_runs_without_replicas() -> None:
+    with BrokerWorld(brokers=3, topics={"t": 1}) as world:
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        names = [each.name for each in threading.enumerate()]
+        assert not [name for name in names if "replica" in name]
