@@ -226,12 +226,27 @@ class TransactionalProducer(BulkProducer):
         manager = self._network_client.transactions
         if manager is None or self._network_client.join(0):
             return
-        left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
             result = manager.pending_result
             if result is not None:
-                self._await_result(result, left_s)
+                self._await_pending(manager, result, deadline_s)
             if manager.can_abort:
-                self._await_result(manager.begin_abort(), left_s)
+                self._await_result(manager.begin_abort(), _left_s(deadline_s))
         except KafkaError as error:
             _log.warning("close() left a transaction to its time-out at the brokers: %s", error)
+
+    def _await_pending(
+        self,
+        manager: TransactionManager,
+        result: TransactionalRequestResult,
+        deadline_s: float | None,
+    ) -> None:
+        try:
+            self._await_result(result, _left_s(deadline_s))
+        except KafkaError:
+            if not manager.can_abort:  # else the commit has failed, and nothing is committed
+                raise
+
+
+def _left_s(deadline_s: float | None) -> float | None:
+    return None if deadline_s is None else max(0.0, deadline_s - time.monotonic())

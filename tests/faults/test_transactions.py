@@ -285,7 +285,7 @@ def test_a_commit_waits_for_every_record(new_peer: PeerFactory, level: int) -> N
             producer.commit_transaction(0.05)
         peer.wait_until_held()
         assert peer.requests(END_TXN) == []
-        with pytest.raises(IllegalStateError, match=r"commit_transaction\(\).*must be repeated"):
+        with pytest.raises(IllegalStateError, match=r"commit_transaction\(\) has not ended"):
             producer.abort_transaction(WAIT_S)
         peer.release()
         producer.commit_transaction(WAIT_S)
@@ -469,3 +469,19 @@ def test_a_broker_without_transactions_says_so(new_peer: PeerFactory) -> None:
         pytest.raises(KafkaError, match="FindCoordinator"),
     ):
         producer.init_transactions(WAIT_S)
+
+
+@LEVELS
+def test_close_aborts_a_transaction_whose_commit_fails_meanwhile(
+    new_peer: PeerFactory, level: int
+) -> None:
+    """P-A.9.3: else readers of committed records would wait for its time-out at the brokers."""
+    peer = new_peer({"t": 1}, features=features(level))
+    limits = {"request_timeout_ms": 100, "delivery_timeout_ms": 200}
+    with transactional(peer, **limits) as producer:
+        peer.on(PRODUCE).hold().always()
+        producer.begin_transaction()
+        producer.send("t", b"x")
+        with pytest.raises(KafkaTimeoutError):
+            producer.commit_transaction(0.01)
+    assert [ended.committed for ended in peer.ended_transactions] == [False]

@@ -10,7 +10,8 @@ from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
     DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_RELEASE_TRANSACTION, DO_SEND, DO_SWAP, DO_THROTTLE,
+    DO_TOPIC_ID, METADATA_REFRESHED,
     Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.expiry cimport abort_all, abort_undrained
@@ -199,7 +200,10 @@ cdef bint _obey_transaction(IoThread* io, Event* event) noexcept nogil:
     """False: the command is not about transactions."""
     cdef Partition* p
     if event.kind == DO_BEGIN_TRANSACTION:
-        transaction_begin(io, event.adds_implicitly)
+        transaction_begin(io, event.adds_implicitly, event.is_held)
+        touch_all(io)
+    elif event.kind == DO_RELEASE_TRANSACTION:
+        io.transaction_is_held = False
         touch_all(io)
     elif event.kind == DO_ADD_PARTITION:
         p = (<Partition**>fp_load_ptr(<void**>&event.topic.partitions))[event.partition]

@@ -27,11 +27,13 @@ cdef enum CommandKind:
     DO_HOLD = 14            # slot, is_held
     # slot: of the spare, produce_version: it takes its node's place when nothing is in flight
     DO_SWAP = 15
-    DO_BEGIN_TRANSACTION = 16   # adds_implicitly: the first records add their partitions
+    # adds_implicitly: the first records add their partitions; is_held: until DO_RELEASE_TRANSACTION
+    DO_BEGIN_TRANSACTION = 16
     DO_ADD_PARTITION = 17   # topic, partition: part of the transaction, its records may go
     DO_ABORT_UNDRAINED = 18     # code, data: why; what has never left fails
     # token: no partition joins any more; ON_TRANSACTION_DRAINED once every record has its outcome
     DO_END_TRANSACTION = 19
+    DO_RELEASE_TRANSACTION = 20     # its records may go
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
@@ -85,7 +87,7 @@ cdef struct Event:
     int32_t tls_reason
     ChannelLayer* tls           # held; NULL: plain TCP
     ChannelLayer* proxy         # held; NULL: none
-    bint is_held                # no Produce request leaves to the node
+    bint is_held                # no Produce request leaves to the node, or of the transaction
     bint adds_implicitly
     uint32_t release_bytes
     int64_t token               # the control thread's name for a request

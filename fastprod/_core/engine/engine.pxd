@@ -25,6 +25,6 @@ cdef class Engine:
     cdef object __weakref__
 
     cdef int _set(self, dict settings) except -1
-    cdef Event* _command(self, int kind, int slot, bytes data) except NULL
+    cdef Event* _command(self, int kind, int slot, bytes data, int code=*) except NULL
     cdef void _push(self, Event* command)
     cdef TopicRef topic_ref(self, str name)

@@ -217,7 +217,7 @@ class Engine:
         """Fail everything, now and later, with a Kafka error code."""
     def abort_pending(self, code: int) -> None:
         """Fail everything queued and in flight; later sends are welcome."""
-    def begin_transaction(self, adds_implicitly: bool) -> None:
+    def begin_transaction(self, adds_implicitly: bool, is_held: bool = False) -> None:
         """Take records again: they belong to a new transaction.
 
         An engine with a transactional id takes none before, and none after its end.
@@ -225,7 +225,10 @@ class Engine:
         Args:
             adds_implicitly: a partition becomes part of it by its first Produce request (KIP-890);
                 False: ON_PARTITION_JOINED asks for `add_partition` before its records go.
+            is_held: none of its records goes before `release_transaction`.
         """
+    def release_transaction(self) -> None:
+        """The transaction is held no longer: its records may go."""
     def add_partition(self, topic: str, partition: int) -> None:
         """A partition is part of the transaction: its records may go."""
     def abort_undrained(self, code: int, why: str) -> None:

@@ -29,7 +29,8 @@ from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
     DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_RELEASE_TRANSACTION, DO_SEND, DO_SWAP, DO_THROTTLE,
+    DO_TOPIC_ID, METADATA_REFRESHED,
     Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
@@ -182,7 +183,7 @@ cdef class Engine:
 
     # An abandoned engine does nothing any more: a thread that does not exist may hold its locks.
 
-    cdef Event* _command(self, int kind, int slot, bytes data) except NULL:
+    cdef Event* _command(self, int kind, int slot, bytes data, int code=0) except NULL:
         """A command without its fields: to be filled in, then `_push`ed."""
         cdef const uint8_t* bytes_at = NULL
         cdef Event* command
@@ -191,6 +192,7 @@ cdef class Engine:
         command = event_new(kind, slot, bytes_at, len(data) if data is not None else 0)
         if command == NULL:
             raise MemoryError("no memory for a command to the I/O thread")
+        command.code = code
         return command
 
     cdef void _push(self, Event* command):
@@ -271,22 +273,22 @@ cdef class Engine:
 
     def fail(self, int code):
         """Fail everything, now and later."""
-        cdef Event* command = self._command(DO_FAIL, -1, None)
-        command.code = code
-        self._push(command)
+        self._push(self._command(DO_FAIL, -1, None, code))
 
     def abort_pending(self, int code):
         """Fail everything queued; later sends are welcome."""
-        cdef Event* command = self._command(DO_ABORT, -1, None)
-        command.code = code
-        self._push(command)
+        self._push(self._command(DO_ABORT, -1, None, code))
 
-    def begin_transaction(self, bint adds_implicitly):
+    def begin_transaction(self, bint adds_implicitly, bint is_held=False):
         """Take records, which belong to a new transaction. See engine.pyi."""
         cdef Event* command = self._command(DO_BEGIN_TRANSACTION, -1, None)
-        command.adds_implicitly = adds_implicitly
+        command.adds_implicitly, command.is_held = adds_implicitly, is_held
         self._push(command)
         accumulator_open(&self.accumulator)
+
+    def release_transaction(self):
+        """The transaction is held no longer: its records may go."""
+        self._push(self._command(DO_RELEASE_TRANSACTION, -1, None))
 
     def add_partition(self, str topic, int32_t partition):
         """A partition is part of the transaction: its records may go."""
@@ -297,10 +299,8 @@ cdef class Engine:
 
     def abort_undrained(self, int code, str why):
         """Take no more records, and fail those that have never left. See engine.pyi."""
-        cdef Event* command = self._command(DO_ABORT_UNDRAINED, -1, why.encode() + b"\0")
-        command.code = code
         accumulator_close(&self.accumulator, BETWEEN_TRANSACTIONS)
-        self._push(command)
+        self._push(self._command(DO_ABORT_UNDRAINED, -1, why.encode() + b"\0", code))
 
     def end_transaction(self, int64_t token):
         """Take no more records; tell when every one has its outcome. See engine.pyi."""

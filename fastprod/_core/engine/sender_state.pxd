@@ -172,6 +172,7 @@ cdef struct IoThread:
     int64_t transaction         # number of the one that is open or was the last; 0: none yet
     bint in_transaction         # partitions may join it
     bint adds_implicitly        # by their first Produce request, not AddPartitionsToTxn (KIP-890)
+    bint transaction_is_held    # the one before is still being ended: nothing of it leaves
     int32_t joined_count        # partitions of the transaction
     Partition* joining          # borrowed; those that the control thread has to be told of
     int32_t transaction_code    # what the transaction's first failed batch failed with; 0: none

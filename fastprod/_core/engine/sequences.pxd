@@ -34,8 +34,8 @@ cdef bint sequence_can_retry(
     int64_t log_start_offset) noexcept nogil
 
 # A new transaction; `adds_implicitly`: partitions join it by their first Produce request (KIP-890),
-# else the control thread has to add them before their records go.
-cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil
+# else the control thread has to add them before their records go. `is_held`: none goes for now.
+cdef void transaction_begin(IoThread* io, bint adds_implicitly, bint is_held) noexcept nogil
 # P-I.2.1, P-A.3.10: the partition has records of the open transaction: it is to be part of it.
 cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil
 # Once a turn: tell the control thread who joined, and that all of an ending transaction is done.

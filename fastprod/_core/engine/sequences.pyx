@@ -87,7 +87,9 @@ cdef bint sequence_allows(IoThread* io, Partition* p, ProducerBatch* head) noexc
         return True
     if io.producer_id < 0:
         return False
-    if io.is_transactional and not (p.is_added and p.transaction == io.transaction):
+    if io.is_transactional and (
+        io.transaction_is_held or not (p.is_added and p.transaction == io.transaction)
+    ):
         return False
     if p.needs_bump:
         # Sent again in a new epoch what was written would be there twice: first it goes as it was.
@@ -258,8 +260,9 @@ cdef bint sequence_can_retry(
 
 # Transactions.
 
-cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil:
+cdef void transaction_begin(IoThread* io, bint adds_implicitly, bint is_held) noexcept nogil:
     io.transaction += 1
+    io.transaction_is_held = is_held
     io.in_transaction = True
     io.adds_implicitly = adds_implicitly
     io.joined_count = 0

@@ -17,6 +17,7 @@ from fastprod.protocol.api_keys import (
     API_VERSIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FIND_COORDINATOR,
     GET_TELEMETRY_SUBSCRIPTIONS,
@@ -46,6 +47,7 @@ CLIENT_VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
         END_TXN: (0, 5),
         TXN_OFFSET_COMMIT: (0, 5),
         SASL_AUTHENTICATE: (0, 2),
+        DESCRIBE_TRANSACTIONS: (0, 0),
         GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
         PUSH_TELEMETRY: (0, 0),
     }
@@ -62,6 +64,7 @@ _THROTTLES_AFTER_REPLY_FROM: Final[Mapping[int, int]] = MappingProxyType(
         INIT_PRODUCER_ID: 1,
         ADD_PARTITIONS_TO_TXN: 1,
         ADD_OFFSETS_TO_TXN: 1,
+        DESCRIBE_TRANSACTIONS: 0,
         END_TXN: 1,
         TXN_OFFSET_COMMIT: 1,
     }

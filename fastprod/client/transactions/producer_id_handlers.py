@@ -61,6 +61,11 @@ class FindCoordinatorHandler(TxnRequestHandler):
         self.kind = kind
         self.key = key
 
+    @property
+    def is_needed_to_abort(self) -> bool:
+        """The end of a transaction goes to its own coordinator."""
+        return self.kind is CoordinatorType.TRANSACTION
+
     def message(self, version: int) -> FindCoordinatorRequest:
         """P-I.3.7"""
         if version >= _BATCHED_FROM:

@@ -86,6 +86,7 @@ class ManagerView(Protocol):
         group: ConsumerGroupMetadata,
     ) -> None: ...
     def complete_transaction(self, result: TransactionalRequestResult) -> None: ...
+    def records_may_go(self, *, asks_again: bool) -> None: ...
     def abortable_error_if_possible(self, error: KafkaError) -> None: ...
     def transition_to_abortable_error(self, error: KafkaError) -> None: ...
     def transition_to_fatal_error(self, error: KafkaError) -> None: ...
@@ -103,6 +104,7 @@ class TxnRequestHandler:
         group_id: whose group coordinator is asked.
         due_ms: not to be sent before, by the control thread's clock.
         waiting_since_ms: when its coordinator was first not connected; None: it is.
+        is_uncertain: it was sent, and has no answer.
 
     Args:
         manager: whose producer it is for.
@@ -123,6 +125,12 @@ class TxnRequestHandler:
         self.result = result
         self.due_ms = 0
         self.waiting_since_ms: int | None = None
+        self.is_uncertain = False
+
+    @property
+    def is_needed_to_abort(self) -> bool:
+        """Whether a transaction cannot be aborted before it has an answer (P-I.3.8)."""
+        return True
 
     def message(self, version: int) -> Any:
         """The request.

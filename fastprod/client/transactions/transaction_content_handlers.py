@@ -56,7 +56,8 @@ from fastprod.protocol.messages.transaction.txn_offset_commit import (
 )
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-_FIRST_BACKOFF_MS: Final = 20
+_FIRST_BACKOFF_MS: Final = 1
+_LONGEST_FIRST_BACKOFF_MS: Final = 20
 _LAST_OF_CLIENTS: Final = 3
 _LAST_OF_FIRST_PROTOCOL: Final = 4
 _GROUP_METADATA_FROM: Final = 3
@@ -78,6 +79,12 @@ class AddPartitionsToTxnHandler(TxnRequestHandler):
     def __init__(self, manager: ManagerView, partitions: Collection[TopicPartition]) -> None:
         super().__init__(manager, TransactionalRequestResult("AddPartitionsToTxn"))
         self.partitions = tuple(partitions)
+        self._backoff_ms = _FIRST_BACKOFF_MS
+
+    @property
+    def is_needed_to_abort(self) -> bool:
+        """Only then may the coordinator have begun the transaction."""
+        return self.is_uncertain
 
     def message(self, version: int) -> AddPartitionsToTxnRequest:
         """P-I.4"""
@@ -109,8 +116,7 @@ class AddPartitionsToTxnHandler(TxnRequestHandler):
                 continue
             if code == CONCURRENT_TRANSACTIONS:
                 # The transaction before is being completed, which is a matter of milliseconds.
-                first = not self.manager.has_added_partitions
-                self.retry(min(_FIRST_BACKOFF_MS, self.manager.retry_backoff_ms) if first else None)
+                self.retry(None if self.manager.has_added_partitions else self._next_backoff_ms())
                 return
             if code == TOPIC_AUTHORIZATION_FAILED or not self.common_error(code):
                 failed[partition] = code
@@ -121,6 +127,11 @@ class AddPartitionsToTxnHandler(TxnRequestHandler):
         else:
             self.manager.partitions_added(self.partitions)
             self.result.done()
+
+    def _next_backoff_ms(self) -> int:
+        backoff_ms = self._backoff_ms
+        self._backoff_ms = min(2 * backoff_ms, _LONGEST_FIRST_BACKOFF_MS)
+        return min(backoff_ms, self.manager.retry_backoff_ms)
 
 
 def _refusal(failed: Mapping[TopicPartition, int]) -> KafkaError:
@@ -164,6 +175,11 @@ class AddOffsetsToTxnHandler(TxnRequestHandler):
         super().__init__(manager, result)
         self.offsets = offsets
         self.group = group
+
+    @property
+    def is_needed_to_abort(self) -> bool:
+        """Only then may the coordinator have begun the transaction."""
+        return self.is_uncertain
 
     def message(self, version: int) -> AddOffsetsToTxnRequest:
         """P-I.4"""
@@ -221,6 +237,11 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
         self.group = group
         self.group_id = group.group_id
         self.highest_version = ANY_VERSION if is_v2 else _LAST_OF_FIRST_PROTOCOL
+
+    @property
+    def is_needed_to_abort(self) -> bool:
+        """Offsets do not count before a commit."""
+        return False
 
     def message(self, version: int) -> TxnOffsetCommitRequest:
         """P-I.5"""

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from fastprod._core.delivery.result import ERR_ABORTED, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
+from fastprod.client.transactions.describe_handler import DescribeTransactionsHandler
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.client.transactions.group_offsets import group_metadata_of, offsets_of
 from fastprod.client.transactions.producer_id_handlers import (
@@ -27,7 +28,7 @@ from fastprod.client.transactions.transaction_content_handlers import (
 from fastprod.client.transactions.transaction_state import TransactionState
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR
-from fastprod.errors import IllegalStateError, KafkaError
+from fastprod.errors import IllegalStateError, KafkaError, TransactionAbortedError
 from fastprod.log import Log
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -35,6 +36,8 @@ _LOG = Log(__name__)
 
 _FEATURE: Final = "transaction.version"
 _V2_FROM: Final = 2
+_ENDING_MS: Final = 100
+"""So long after EndTxn the end may not be in all partitions yet."""
 _NO_PRODUCER_ID: Final = (-1, -1)
 
 
@@ -44,7 +47,8 @@ class TransactionEngine(Protocol):
     def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
     def set_producer_id_error(self, text: str) -> None: ...
     def fail(self, code: int) -> None: ...
-    def begin_transaction(self, adds_implicitly: bool) -> None: ...
+    def begin_transaction(self, adds_implicitly: bool, is_held: bool = False) -> None: ...
+    def release_transaction(self) -> None: ...
     def add_partition(self, topic: str, partition: int) -> None: ...
     def abort_undrained(self, code: int, why: str) -> None: ...
     def end_transaction(self, token: int) -> None: ...
@@ -112,6 +116,9 @@ class TransactionManager:
         self._features_epoch = -1
         self._level_epoch = -1
         self._needs_epoch_bump = False
+        self._clock_ms = clock_ms
+        self._ended_ms: int | None = None  # the last transaction with EndTxn
+        self._may_describe = True
         self._end_token = 0
         self._is_drained = True
 
@@ -141,8 +148,17 @@ class TransactionManager:
             self._fail_if_error()
             self._change("begin_transaction", TransactionState.IN_TRANSACTION)
             self._transaction_is_v2 = self._is_v2
-            self._engine.begin_transaction(self._transaction_is_v2)
+            is_held = self._may_be_ending()
+            self._engine.begin_transaction(self._transaction_is_v2, is_held)
+            if is_held:
+                self.line.enqueue(DescribeTransactionsHandler(self))
             self._open_gate(True)
+
+    def _may_be_ending(self) -> bool:
+        """Whether the brokers may have to write the end of the last transaction first (P-I.7.8)."""
+        if self._ended_ms is None or not (self._transaction_is_v2 and self._may_describe):
+            return False
+        return self._clock_ms() - self._ended_ms < _ENDING_MS
 
     def send_offsets(self, offsets: Any, group_metadata: Any) -> TransactionalRequestResult | None:
         """Commit a group's offsets with the transaction (P-A.8.4).
@@ -268,8 +284,8 @@ class TransactionManager:
         result, _ = self._pending
         if not result.is_acked:
             raise IllegalStateError(
-                f"{operation}() is not possible: the previous call of {result.operation}() timed "
-                f"out and must be repeated, or the producer closed"
+                f"{operation}() is not possible: {result.operation}() has not ended; if it timed "
+                f"out, call it again or close the producer"
             )
         self._pending = None
 
@@ -383,6 +399,9 @@ class TransactionManager:
                     self.line.remove(handler)
                     assert self._last_error is not None
                     handler.fail(self._last_error)
+                elif self._is_needless(handler):
+                    self.line.remove(handler)
+                    handler.fail(TransactionAbortedError("the transaction was aborted before it"))
                 elif handler.is_end_txn and not self._is_started:
                     self.line.remove(handler)
                     self.complete_transaction(handler.result)  # nobody knows of it (P-I.2.2)
@@ -395,6 +414,11 @@ class TransactionManager:
         is_abortable = self._state is TransactionState.ABORTABLE_ERROR
         return self._state.is_error and not (is_harmless and is_abortable)
 
+    def _is_needless(self, handler: TxnRequestHandler) -> bool:
+        """P-I.3.8"""
+        is_aborting = self._state is TransactionState.ABORTING_TRANSACTION
+        return is_aborting and not handler.is_needed_to_abort
+
     def sent(self, handler: TxnRequestHandler) -> None:
         """It is on its way."""
         with self._lock:
@@ -403,6 +427,7 @@ class TransactionManager:
     def lost(self, handler: TxnRequestHandler) -> None:
         """The connection ended before the answer."""
         with self._lock:
+            handler.is_uncertain = True
             handler.lost()
 
     def answered(self, handler: TxnRequestHandler, answer: Any, version: int) -> None:
@@ -412,6 +437,7 @@ class TransactionManager:
                 assert self._last_error is not None
                 handler.fail(self._last_error)
             else:
+                handler.is_uncertain = False
                 handler.answered(answer, version)
 
     def unsupported(self, handler: TxnRequestHandler, error: KafkaError) -> None:
@@ -432,6 +458,12 @@ class TransactionManager:
         self._added_partitions.update(partitions)
         for topic, partition in partitions:
             self._engine.add_partition(topic, partition)
+
+    def records_may_go(self, *, asks_again: bool) -> None:
+        """The transaction before has ended, as far as can be known; `asks_again`: the next one may
+        ask, too."""
+        self._may_describe = asks_again
+        self._engine.release_transaction()
 
     def offsets_added(
         self,
@@ -474,6 +506,8 @@ class TransactionManager:
         self._transition(
             TransactionState.INITIALIZING if needs_epoch_bump else TransactionState.READY
         )
+        if self._is_started:
+            self._ended_ms = self._clock_ms()
         self._is_started = False
         self._new_partitions.clear()
         self._added_partitions.clear()

@@ -29,6 +29,8 @@ TRANSACTIONAL_ID: Final = "ledger"
 PRODUCER_ID: Final = 4000
 RETRY_BACKOFF_MS: Final = 100
 GROUP: Final = "readers"
+LONG_MS: Final = 100
+"""After which the end of a transaction has been written everywhere."""
 
 
 def features(level: int, epoch: int = 1) -> ApiVersions:
@@ -128,7 +130,8 @@ class World:
         self.engine.commands.clear()
 
     def begin(self) -> None:
-        """In a transaction."""
+        """In a transaction, long after the one before."""
+        self.now_ms += LONG_MS
         if self.manager.producer_id_and_epoch[0] < 0:
             self.ready()
         self.manager.begin_transaction()

@@ -60,6 +60,23 @@ def test_a_closed_producer_is_not_opened_by_a_transaction() -> None:
         sender.send()
 
 
+def test_a_transaction_that_is_held_sends_nothing_before_its_release() -> None:
+    """P-I.7.8: what is aborted meanwhile fails."""
+    sender = Steps(version=12, **IDS)
+    sender.engine.begin_transaction(True, True)
+    gone = sender.send(b"a")
+    assert sender.nothing_goes()
+    sender.engine.abort_undrained(ERR_TXN_ABORTED, "")
+    assert sender.nothing_goes()
+    assert isinstance(outcome(gone), TransactionAbortedError)
+    sender.engine.begin_transaction(True, True)
+    future = sender.send(b"b")
+    assert sender.nothing_goes()
+    sender.engine.release_transaction()
+    sender.succeed(sender.drain(), 5)
+    assert offset(future) == 5
+
+
 @pytest.mark.parametrize(("is_v2", "version"), [(True, 12), (False, 11), (False, 9), (False, 5)])
 def test_requests_and_batches_say_that_they_are_of_a_transaction(is_v2: bool, version: int) -> None:
     """P-F.3.1, P-E.2: the id and the bit."""

@@ -6,7 +6,14 @@ import pytest
 
 from fastprod.client.transactions.request_handler import Priority
 from fastprod.client.transactions.transaction_state import TransactionState as State
-from support.engine.transaction_world import World, error_of
+from fastprod.errors import TransactionAbortedError
+from fastprod.records import TopicPartition
+from support.engine.transaction_world import GROUP, World, added, committed, error_of
+
+UNKNOWN_TOPIC = 3
+COORDINATOR_NOT_AVAILABLE = 15
+T0 = TopicPartition("t", 0)
+BOTH = pytest.mark.parametrize("level", [1, 2], ids=["before KIP-890", "KIP-890"])
 
 
 def test_the_order_of_requests() -> None:
@@ -46,3 +53,59 @@ def test_a_lost_connection_means_to_look_for_the_coordinator_again() -> None:
     world.manager.lost(world.take("InitProducerId"))
     world.take("FindCoordinator")
     world.take("InitProducerId")
+
+
+# What an abort does not wait for (P-I.3.8).
+
+
+@BOTH
+def test_an_abort_does_not_wait_for_the_coordinator_of_a_group(level: int) -> None:
+    """P-I.3.8, P-A.8.6: it may be away for long, and offsets do not count before a commit."""
+    world = World(level)
+    world.begin()
+    world.join()
+    offsets = world.manager.send_offsets({T0: 7}, GROUP)
+    assert offsets is not None
+    if level == 1:
+        world.offsets_answer()
+    world.answer(world.take("TxnOffsetCommit"), committed(t=COORDINATOR_NOT_AVAILABLE))
+    world.take("FindCoordinator").lost()
+    result = world.manager.begin_abort()
+    world.drained()
+    world.end_answer()
+    result.acknowledge()
+    assert isinstance(error_of(offsets), TransactionAbortedError)
+    assert world.manager.state is State.READY
+    assert world.manager.next_request() is None
+
+
+@pytest.mark.parametrize("call", ["partitions", "offsets"])
+def test_an_abort_does_not_wait_for_what_the_coordinator_has_refused(call: str) -> None:
+    """P-I.3.8, P-I.6.5: such as partitions of a topic that was deleted."""
+    world = World(1)
+    world.begin()
+    if call == "partitions":
+        world.manager.partition_joined(T0)
+        world.answer(world.take("AddPartitionsToTxn"), added(UNKNOWN_TOPIC, T0))
+    else:
+        world.manager.send_offsets({T0: 7}, GROUP)
+        world.offsets_answer(COORDINATOR_NOT_AVAILABLE)
+        world.take("FindCoordinator")
+    result = world.manager.begin_abort()
+    world.drained()
+    assert world.manager.next_request() is None, "nothing was added: no EndTxn either"
+    result.acknowledge()
+
+
+def test_an_abort_waits_for_what_may_have_been_added() -> None:
+    """P-I.3.8: else the transaction would stay open, and be that of the next records."""
+    world = World(1)
+    world.begin()
+    world.manager.partition_joined(T0)
+    world.manager.lost(world.take("AddPartitionsToTxn"))
+    result = world.manager.begin_abort()
+    world.drained()
+    world.take("FindCoordinator")
+    world.answer(world.take("AddPartitionsToTxn"), added(0, T0))
+    world.end_answer()
+    result.acknowledge()
