@@ -230,18 +230,15 @@ def _undescribed_partition(index: int, code: int) -> PartitionResponse:
 def _answer_producers(
     call: Call[DescribeProducersRequest], describe: Callable[[str, int], PartitionResponse]
 ) -> None:
+    # Each once: a small request has no huge answer.
+    asked: dict[str, dict[int, None]] = {}
+    for topic in call.message.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     call.answer(
         DescribeProducersResponse(
             topics=[
-                TopicResponse(
-                    name=topic.name,
-                    # Each once: a small request has no huge answer.
-                    partitions=[
-                        describe(topic.name, index)
-                        for index in dict.fromkeys(topic.partition_indexes)
-                    ],
-                )
-                for topic in call.message.topics
+                TopicResponse(name=name, partitions=[describe(name, index) for index in indexes])
+                for name, indexes in asked.items()
             ]
         )
     )
