@@ -14,6 +14,7 @@ from fastprod.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from fastprod.log import Log
 
 if TYPE_CHECKING:
+    from fastprod.client.delivery_thread import DeliveryThread
     from fastprod.client.metrics.metrics import ProducerMetrics
     from fastprod.client.network_client import NetworkClient
     from fastprod.client.transactions.transaction_manager import TransactionManager
@@ -30,6 +31,7 @@ class TransactionalProducer(BulkProducer):
     """
 
     _config: ProducerConfig
+    _delivery: DeliveryThread
     _metrics: ProducerMetrics
     _network_client: NetworkClient
 
@@ -104,6 +106,9 @@ class TransactionalProducer(BulkProducer):
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Send what is queued, wait for every record, and commit.
 
+        When it returns, the callbacks of the records have run, unless that takes longer than
+        `timeout`, or it is called in a callback.
+
         Args:
             timeout: seconds, 0 or more; default: max_block_ms.
 
@@ -123,7 +128,7 @@ class TransactionalProducer(BulkProducer):
         manager = self._transactions()
         check_timeout(timeout)
         with self._metrics.timed("txn-commit"):
-            self._await_result(manager.begin_commit(), timeout)
+            self._await_end(manager.begin_commit(), timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort: records that have not left fail, those that have are not for readers of committed
@@ -148,7 +153,7 @@ class TransactionalProducer(BulkProducer):
         manager = self._transactions()
         check_timeout(timeout)
         with self._metrics.timed("txn-abort"):
-            self._await_result(manager.begin_abort(), timeout)
+            self._await_end(manager.begin_abort(), timeout)
 
     @contextlib.contextmanager
     def transaction(self, timeout: float | None = None) -> Iterator[Self]:
@@ -193,8 +198,18 @@ class TransactionalProducer(BulkProducer):
     def _require_open(self) -> None:
         raise NotImplementedError
 
+    def _await_end(self, result: TransactionalRequestResult, timeout: float | None) -> None:
+        """Wait for the end of a transaction, and then for callbacks, which other threads run."""
+        deadline_s = time.monotonic() + self._longest_s(timeout)
+        self._await_result(result, timeout)
+        if not self._delivery.is_current:
+            self._engine.flush(max(0.0, deadline_s - time.monotonic()))
+
+    def _longest_s(self, timeout: float | None) -> float:
+        return self._config.max_block_ms / 1000 if timeout is None else timeout
+
     def _await_result(self, result: TransactionalRequestResult, timeout: float | None) -> None:
-        longest_s = self._config.max_block_ms / 1000 if timeout is None else timeout
+        longest_s = self._longest_s(timeout)
         deadline_s = time.monotonic() + min(longest_s, threading.TIMEOUT_MAX)
         while not result.wait(slice_s(deadline_s)):
             if time.monotonic() >= deadline_s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -485,3 +486,41 @@ def test_close_aborts_a_transaction_whose_commit_fails_meanwhile(
         with pytest.raises(KafkaTimeoutError):
             producer.commit_transaction(0.01)
     assert [ended.committed for ended in peer.ended_transactions] == [False]
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
+def test_callbacks_have_run_when_a_transaction_has_ended(
+    new_peer: PeerFactory, is_committed: bool
+) -> None:
+    """P-A.8.10: and its futures are done."""
+    peer = new_peer({"t": 1}, features=features(2))
+    seen: list[object] = []
+
+    def slow(*outcome: object) -> None:
+        time.sleep(0.05)
+        seen.append(outcome)
+
+    with transactional(peer) as producer:
+        producer.begin_transaction()
+        future = producer.send("t", b"x", on_delivery=slow)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(WAIT_S)
+        assert len(seen) == 1
+        assert future.done()
+
+
+def test_a_callback_may_commit(new_peer: PeerFactory) -> None:
+    """P-A.8.10: it does not wait for itself."""
+    peer = new_peer({"t": 1}, features=features(2))
+    ended: list[float] = []
+
+    with transactional(peer) as producer:
+
+        def commit(*_: object) -> None:
+            began_s = time.monotonic()
+            producer.commit_transaction(WAIT_S)
+            ended.append(time.monotonic() - began_s)
+
+        producer.begin_transaction()
+        producer.send("t", b"x", on_delivery=commit).result(WAIT_S)
+    assert len(ended) == 1
+    assert ended[0] < WAIT_S
