@@ -95,7 +95,7 @@ def test_names_in_the_readme_exist() -> None:
     """Settings, methods, parameters and errors, in backticks, in the form name_with_underscores."""
     known = set(SETTINGS) | FOREIGN | {error.__name__ for error in ERRORS} | set(fastprod.__all__)
     known |= {kind.__name__ for kind in RETURNED} | set(inspect.signature(Broker).parameters)
-    known |= set(RENAMED)
+    known |= set(RENAMED) | {each.name for each in fields(BrokerConfig)}
     for kind in (*PUBLIC, *RETURNED, Broker, FaultVerbs):
         for name, found in members(kind):
             known.add(name)

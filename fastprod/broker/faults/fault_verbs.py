@@ -327,6 +327,8 @@ class FaultVerbs:
         Raises:
             ValueError: no such node.
             IllegalStateError: the broker has not been started.
+
+        Does not wait.
         """
         self._node(node).set_fetching(False)
 
@@ -337,6 +339,8 @@ class FaultVerbs:
             node: its id.
 
         Raises: as `stop_fetching`.
+
+        Does not wait.
         """
         self._node(node).set_fetching(True)
 
@@ -357,6 +361,8 @@ class FaultVerbs:
             ValueError: no such node.
             IllegalStateError: the broker has not been started.
             OSError: the new leaders cannot be written to `data_dir`; the node is cut off.
+
+        Blocks: while the new leaders are written to `data_dir`.
         """
         self._node(node).cut_off(fenced)
 
@@ -367,6 +373,8 @@ class FaultVerbs:
             node: its id.
 
         Raises: as `cut_off`.
+
+        Blocks: as `cut_off`.
         """
         self._node(node).reconnect()
 
