@@ -62,6 +62,11 @@ class RequestLine:
         with self._lock:
             return self._waiting[0] if self._waiting else None
 
+    def all(self) -> tuple[TxnRequestHandler, ...]:
+        """Those that wait, as they stand in line."""
+        with self._lock:
+            return tuple(self._waiting)
+
     def remove(self, handler: TxnRequestHandler) -> None:
         """It has gone, or never will; perhaps `fail_all` has been there first."""
         with self._lock:

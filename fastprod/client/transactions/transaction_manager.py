@@ -391,22 +391,28 @@ class TransactionManager:
             if self._new_partitions and not self._state.is_error:
                 self.line.enqueue(AddPartitionsToTxnHandler(self, self._new_partitions))
                 self._new_partitions = set()
-            while True:
-                handler = self.line.first()
-                if handler is None or (handler.is_end_txn and not self._is_drained):
-                    return None
-                if self._must_fail(handler):
-                    self.line.remove(handler)
-                    assert self._last_error is not None
-                    handler.fail(self._last_error)
-                elif self._is_needless(handler):
-                    self.line.remove(handler)
-                    handler.fail(TransactionAbortedError("the transaction was aborted before it"))
-                elif handler.is_end_txn and not self._is_started:
-                    self.line.remove(handler)
-                    self.complete_transaction(handler.result)  # nobody knows of it (P-I.2.2)
-                else:
-                    return handler
+            for waiting in self.line.all():
+                self._drop_if_useless(waiting)
+            handler = self.line.first()
+            if handler is None or (handler.is_end_txn and not self._is_drained):
+                return None
+            if handler.is_end_txn and not self._is_started:
+                self.line.remove(handler)
+                self.complete_transaction(handler.result)  # nobody knows of it (P-I.2.2)
+                return self.line.first()
+            return handler
+
+    def _drop_if_useless(self, handler: TxnRequestHandler) -> None:
+        """Fail it if it will not be sent, wherever it stands in line: who is in front may wait for
+        a broker for long."""
+        if handler.is_end_txn and not self._is_drained:
+            return
+        error = self._last_error if self._must_fail(handler) else None
+        if error is None and self._is_needless(handler):
+            error = TransactionAbortedError("the transaction was aborted before it")
+        if error is not None:
+            self.line.remove(handler)
+            handler.fail(error)
 
     def _must_fail(self, handler: TxnRequestHandler) -> bool:
         """P-I.3.3"""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod.client.transactions.request_handler import Priority
+from fastprod.client.transactions.producer_id_handlers import FindCoordinatorHandler
+from fastprod.client.transactions.request_handler import CoordinatorType, Priority
 from fastprod.client.transactions.transaction_state import TransactionState as State
-from fastprod.errors import TransactionAbortedError
+from fastprod.errors import KafkaError, TransactionAbortedError
 from fastprod.records import TopicPartition
 from support.engine.transaction_world import GROUP, World, added, committed, error_of
 
@@ -109,3 +110,19 @@ def test_an_abort_waits_for_what_may_have_been_added() -> None:
     world.answer(world.take("AddPartitionsToTxn"), added(0, T0))
     world.end_answer()
     result.acknowledge()
+
+
+@BOTH
+def test_what_fails_does_not_wait_for_a_search(level: int) -> None:
+    """P-I.3.3, P-I.8.3: no broker may be there to answer it."""
+    world = World(level)
+    world.begin()
+    world.join()
+    world.manager.line.lookup_coordinator(CoordinatorType.TRANSACTION)
+    result = world.manager.begin_commit()
+    world.manager.transition_to_abortable_error(KafkaError("expired"))
+    assert world.manager.next_request() is not None
+    assert not result.is_completed, "records are still under way"
+    world.drained()
+    assert isinstance(world.manager.next_request(), FindCoordinatorHandler)
+    assert "expired" in str(error_of(result))
