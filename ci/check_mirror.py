@@ -15,11 +15,13 @@ LEFT_OUT = (
     "_core/testing",
     "broker/server/apis",
     "broker/server/apis/group",
+    "broker/server/apis/replica",
     "broker/server/apis/transaction",
     "broker/log",
     "broker/log/segments",
     "protocol/messages",
     "protocol/messages/group",
+    "protocol/messages/replica",
     "protocol/messages/security",
     "protocol/messages/transaction",
 )

@@ -46,6 +46,7 @@ from fastprod.protocol.messages.group import (
     offset_fetch,
     sync_group,
 )
+from fastprod.protocol.messages.replica import elect_leaders, offset_for_leader_epoch
 from fastprod.protocol.messages.security import (
     alter_user_scram_credentials,
     create_acls,
@@ -139,6 +140,7 @@ SERVICES: Final = {
         _service(create_topics.API, (2, 7), (3, 7, 7)),
         _service(delete_topics.API, (1, 6), (3, 6, 6)),
         _service(init_producer_id.API, (0, 5), (1, 4, 4)),
+        _service(offset_for_leader_epoch.API, (2, 4), (2, 4, 4)),
         _service(add_partitions_to_txn.API, (0, 5), (1, 3, 3)),
         _service(add_offsets_to_txn.API, (0, 4), (1, 3, 3)),
         _service(end_txn.API, (0, 5), (1, 3, 3)),
@@ -150,6 +152,7 @@ SERVICES: Final = {
         _service(describe_configs.API, (1, 4), (2, 4, 4)),
         _service(sasl_authenticate.API, (0, 2), (0, 2, 2)),
         _service(delete_groups.API, (0, 2), (1, 2, 2)),
+        _service(elect_leaders.API, (0, 2), (None, 2, 2)),
         _service(incremental_alter_configs.API, (0, 1), (None, 1, 1)),
         _service(offset_delete.API, (0, 0), (None, 0, 0)),
         _service(describe_client_quotas.API, (0, 1), (None, 1, 1)),

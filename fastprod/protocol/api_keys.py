@@ -24,6 +24,7 @@ API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
 INIT_PRODUCER_ID: Final = 22
+OFFSET_FOR_LEADER_EPOCH: Final = 23
 ADD_PARTITIONS_TO_TXN: Final = 24
 ADD_OFFSETS_TO_TXN: Final = 25
 END_TXN: Final = 26
@@ -35,6 +36,7 @@ DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
 SASL_AUTHENTICATE: Final = 36
 DELETE_GROUPS: Final = 42
+ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 OFFSET_DELETE: Final = 47
 DESCRIBE_CLIENT_QUOTAS: Final = 48
@@ -68,6 +70,7 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         CREATE_TOPICS: "CreateTopics",
         DELETE_TOPICS: "DeleteTopics",
         INIT_PRODUCER_ID: "InitProducerId",
+        OFFSET_FOR_LEADER_EPOCH: "OffsetForLeaderEpoch",
         ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
         ADD_OFFSETS_TO_TXN: "AddOffsetsToTxn",
         END_TXN: "EndTxn",
@@ -79,6 +82,7 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DESCRIBE_CONFIGS: "DescribeConfigs",
         SASL_AUTHENTICATE: "SaslAuthenticate",
         DELETE_GROUPS: "DeleteGroups",
+        ELECT_LEADERS: "ElectLeaders",
         INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
         OFFSET_DELETE: "OffsetDelete",
         DESCRIBE_CLIENT_QUOTAS: "DescribeClientQuotas",

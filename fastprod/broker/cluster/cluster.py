@@ -11,6 +11,12 @@ from typing import NamedTuple
 
 from fastprod.broker.cluster.partition import NO_NODE, Partition
 from fastprod.broker.cluster.topics import Topics
+from fastprod.error_codes import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    NONE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+)
 
 
 class NodeAddress(NamedTuple):
@@ -135,6 +141,34 @@ class Cluster:
             epoch = partition.move_leader(node_id, self.topics.live)
             self._write_down([partition])
             return epoch
+
+    def elect_leader(self, partition: Partition, is_unclean: bool) -> int:
+        """Have the preferred replica lead or, if nobody leads, one that is not in sync.
+
+        Returns:
+            NONE, or Kafka's code: why nothing has changed.
+
+        Raises:
+            OSError: as `move_leader`.
+        """
+        with self._lock:
+            live = self.topics.live
+            if is_unclean:
+                if partition.leader in live:
+                    return ELECTION_NOT_NEEDED
+                able = [each for each in partition.replicas if each in live]
+                if not able:
+                    return ELIGIBLE_LEADERS_NOT_AVAILABLE
+                leader = next((each for each in able if each in partition.isr), able[0])
+            else:
+                leader = partition.replicas[0]
+                if partition.leader == leader:
+                    return ELECTION_NOT_NEEDED
+                if leader not in live or leader not in partition.isr:
+                    return PREFERRED_LEADER_NOT_AVAILABLE
+            partition.move_leader(leader, live)
+            self._write_down([partition])
+            return NONE
 
     def decide(self, partition: Partition, change: Callable[[], bool]) -> bool:
         """Have `change` change leader or replicas in sync of a partition; what it returns.

@@ -16,7 +16,7 @@ from fastprod.broker.cluster.data_directory import DataDirectory
 from fastprod.broker.cluster.partition import Partition, SavedPartition
 from fastprod.broker.cluster.producer_ids import ProducerIds
 from fastprod.broker.cluster.topic_config import TopicConfig
-from fastprod.broker.cluster.topics import SavedTopic, Topic, Topics
+from fastprod.broker.cluster.topics import INTERNAL_TOPICS, SavedTopic, Topic, Topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -57,6 +57,8 @@ from fastprod.broker.server.apis.init_producer_id import InitProducerIdApi
 from fastprod.broker.server.apis.list_offsets import ListOffsetsApi
 from fastprod.broker.server.apis.metadata import DescribeClusterApi, MetadataApi
 from fastprod.broker.server.apis.produce import ProduceApi
+from fastprod.broker.server.apis.replica.elections import ElectLeadersApi
+from fastprod.broker.server.apis.replica.leader_epochs import OffsetForLeaderEpochApi
 from fastprod.broker.server.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
 from fastprod.broker.server.apis.scram_credentials import (
     AlterUserScramCredentialsApi,
@@ -322,6 +324,8 @@ class NodeServices:
             "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
             "Fetch": FetchApi(replicas, purgatory, self.config, keeps_files),
             "ListOffsets": ListOffsetsApi(replicas),
+            "OffsetForLeaderEpoch": OffsetForLeaderEpochApi(replicas),
+            "ElectLeaders": ElectLeadersApi(cluster, self.leader_moved),
             "Metadata": MetadataApi(
                 cluster, self.config, self.clock.monotonic_ns, self.topic_worker
             ),
@@ -375,6 +379,12 @@ class NodeServices:
         for partition in topic.partitions:
             self.purgatory.check_and_complete(partition)
         self.group_coordinator.offsets.topics_deleted((topic.name,))
+
+    def leader_moved(self, partition: Partition) -> None:
+        """End what waits for the old leader of a partition."""
+        self.purgatory.check_and_complete(partition)
+        if partition.topic in INTERNAL_TOPICS:
+            self.leaders_moved()
 
     def limit_connections(self, node_id: int, quotas: ConnectionQuotas) -> None:
         """Have `quotas` follow what clients change of a node's limits (B-A8.5)."""

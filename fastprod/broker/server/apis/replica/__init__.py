@@ -1,0 +1,1 @@
+"""The APIs about the replicas of partitions."""
