@@ -31,6 +31,20 @@ class SavedPartition(NamedTuple):
     isr: list[int] | None = None
 
 
+class AppendedAt(NamedTuple):
+    """An append as `Partition.error_of_append` is asked about it.
+
+    Attributes:
+        node_id: node that led.
+        leader_epoch: its own at that time.
+        end_offset: after the last record.
+    """
+
+    node_id: int
+    leader_epoch: int
+    end_offset: int
+
+
 class PartitionDeleted(LookupError):
     """The topic has just been deleted."""
 
@@ -214,8 +228,11 @@ class Partition:
                 raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
             return self.log.append(batch, self.leader_epoch, info, is_verified)
 
-    def append_marker(self, marker: EndTransactionMarker) -> AppendInfo:
+    def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction; see `Log.append_marker`.
+
+        Returns:
+            What `error_of_append` is asked with: whether the replicas in sync have it.
 
         Raises:
             LogError: the log refuses it; nothing was appended.
@@ -224,7 +241,8 @@ class Partition:
         with self.lock:
             if self.is_deleted:
                 raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
-            return self.log.append_marker(marker, self.leader_epoch)
+            done = self.log.append_marker(marker, self.leader_epoch)
+            return AppendedAt(self.leader, self.leader_epoch, done.last_offset + 1)
 
     def move_leader(self, node_id: int, live: Collection[int]) -> int:
         """Let another node lead it, or none (-1); returns the new leader epoch.

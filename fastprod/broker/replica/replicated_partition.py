@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastprod._core.log.batch_validator import BatchInfo
 from fastprod.broker.cluster.partition import (
     NO_NODE,
+    AppendedAt,
     NotEnoughReplicas,
     NotLeader,
     Partition,
@@ -181,8 +182,8 @@ class ReplicatedPartition(Partition):
     ) -> AppendInfo:
         return self.append_at(self.leader, batch, info, False, is_verified)[0]
 
-    def append_marker(self, marker: EndTransactionMarker) -> AppendInfo:
-        """End a transaction; followers in sync have the marker when this returns.
+    def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
+        """End a transaction; followers in sync that fetch have the marker when this returns.
 
         Raises:
             LogError: the log refuses it, or nobody leads (56).
@@ -195,10 +196,14 @@ class ReplicatedPartition(Partition):
             if leader is None or not self.leads(self.leader):
                 raise LogError(KAFKA_STORAGE_ERROR, f"nobody leads {self.topic}-{self.index}")
             done = leader.log.append_marker(marker, leader.state.leader_epoch)
+            end_offset, now_ns = done.last_offset + 1, self._settings.now_ns()
             for node_id in self.isr:
-                self._catch_up(node_id)
+                if self._catch_up(node_id):
+                    leader.followers[node_id].fetched(end_offset, end_offset, now_ns)
+            self._advance(leader)
+            appended = AppendedAt(leader.node_id, leader.state.leader_epoch, end_offset)
         self._settings.changed(self)
-        return done
+        return appended
 
     def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
         with self.lock:
@@ -384,12 +389,12 @@ class ReplicatedPartition(Partition):
             self._decide(Election(next_leader, isr), is_new_epoch=True)
             return True
 
-    def _catch_up(self, node_id: int) -> None:
-        """Have a follower fetch all that its leader has; the lock is held."""
+    def _catch_up(self, node_id: int) -> bool:
+        """Have a follower fetch all that its leader has; whether it has. The lock is held."""
         follower = self._by_node[node_id]
         leader = self._leader_of(follower)
         if leader is None:
-            return
+            return False
         try:
             if follower.needs_truncation:
                 truncate_to_leader(follower.log, leader.log)
@@ -398,12 +403,14 @@ class ReplicatedPartition(Partition):
                 end_offset = leader.log.log_end_offset
                 parts = leader.log.read(offset, self._settings.fetch_bytes, True, end_offset)
                 if not parts:
-                    return
+                    return False
                 for part in parts:
                     follower.log.append_as_follower(part)
             self._learn(follower, leader)
         except LogError as error:
             _log.error("node %d cannot catch up with %s: %s", node_id, self, error)
+            return False
+        return True
 
     def node_down(
         self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool

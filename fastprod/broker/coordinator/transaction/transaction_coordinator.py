@@ -122,7 +122,7 @@ class TransactionCoordinator:
 
     def _loaded(self, metadata: TransactionMetadata) -> None:
         if metadata.now.state in PREPARED:
-            metadata.unmarked = set(metadata.now.partitions)
+            metadata.unmarked = dict.fromkeys(metadata.now.partitions)
             self._complete(metadata)
         elif metadata.now.state is TransactionState.ONGOING:
             self._watch_transaction(metadata)
@@ -366,7 +366,7 @@ class TransactionCoordinator:
         code = self.manager.store(metadata, ending)
         if code == NONE:
             # From now on nothing but this can become of it, whatever happens.
-            metadata.unmarked = set(ending.partitions)
+            metadata.unmarked = dict.fromkeys(ending.partitions)
             self._complete(metadata)
         return code
 

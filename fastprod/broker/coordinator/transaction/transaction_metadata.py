@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.partition import AppendedAt, Partition
 from fastprod.broker.log.record_batch import Producer
 from fastprod.broker.threads.deferring_lock import DeferringLock
 from fastprod.broker.threads.purgatory import DelayedOperation
@@ -191,6 +191,18 @@ class TxnTransitMetadata(NamedTuple):
         return self.producer
 
 
+class WrittenMarker(NamedTuple):
+    """A marker that its partition's leader has.
+
+    Attributes:
+        partition: where it is.
+        at: what the partition is asked with whether its replicas in sync have it.
+    """
+
+    partition: Partition
+    at: AppendedAt
+
+
 class TransactionMetadata:
     """One transactional id. All but the first three is guarded by `lock`.
 
@@ -201,7 +213,8 @@ class TransactionMetadata:
 
     Attributes:
         now: what the log has of it.
-        unmarked: partitions of a decided transaction whose markers are not written yet.
+        unmarked: partitions of a decided transaction whose markers are not written yet (None), or
+            may not be with all replicas in sync.
         deadline: when the transaction, or another try to write markers, is due.
         is_dead: another node coordinates it, or it was forgotten.
     """
@@ -224,7 +237,7 @@ class TransactionMetadata:
         self.partition = partition
         self.lock = DeferringLock()
         self.now = now
-        self.unmarked: set[TopicPartition] = set()
+        self.unmarked: dict[TopicPartition, WrittenMarker | None] = {}
         self.deadline: DelayedOperation | None = None
         self.deadline_ms = 0
         self.is_dead = False
