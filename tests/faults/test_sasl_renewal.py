@@ -5,8 +5,12 @@ To a scripted peer, whose first two connections are those of the bootstrap serve
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,3 +309,34 @@ def test_a_user_who_is_replaced_comes_with_the_next_session(tls: bool) -> None:
             assert metric(producer, "failed-reauthentication-total") == 0
             assert metric(producer, "record-retry-total") == 0
             assert metric(producer, "connection-creation-total") >= 4
+
+
+def connections_to(port: int) -> int:
+    """How many descriptors of this process are connected to it."""
+    count = 0
+    for path in tuple(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # the folder's own
+            if str(path.readlink()).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(path.name))) as each:
+                    is_internet = each.family == socket.AF_INET
+                    count += is_internet and each.getpeername()[1] == port
+    return count
+
+
+def test_a_forked_child_has_no_second_connection_either(new_peer: PeerFactory) -> None:
+    """P-G.10.7: the fork is while a session is being renewed; the parent's goes on."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    with sasl_producer(peer, linger_ms=0) as producer:
+        producer.send("t", b"first").result(WAIT_S)
+        peer.on(API_VERSIONS).hold()
+        peer.wait_until_held()
+        assert connections_to(peer.port) >= 3
+        child = os.fork()
+        if child == 0:
+            os._exit(min(connections_to(peer.port), 100))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        peer.release()
+        wait_until(producer, lambda: renewals(producer) >= 2)
+        assert producer.send("t", b"last").result(WAIT_S).offset == 1
+        assert metric(producer, "failed-reauthentication-total") == 0
