@@ -62,10 +62,12 @@ $(VENV)/.linked: $(VENV)/.ready setup.py
 	touch $@
 
 # Bytecode is made for all packages but their tests at once, by all cores; some have files of other
-# Pythons, which cannot be compiled and are no loss.
+# Pythons, which cannot be compiled and are no loss. Ours too: where Python may not write any, as in
+# containers, an import would compile each source again.
 $(VENV)/.installed: $(VENV)/.linked
 	$(call install,$(EXTRAS))
 	-$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib > /dev/null
+	$(BIN)/python -m compileall -qq -j 0 fastprod
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools setup.py $(ENGINE)
