@@ -12,9 +12,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EXTRAS := cli demo test dev
 # The doors that tests have to the engine: built by `make dev`, and again where they are.
 TESTING = $(if $(wildcard $(VENV)/.doors),1,0)
+# Options of ci/chaos.py.
+CHAOS ?=
 ENGINE := $(wildcard $(addprefix fastprod/_core/,*.pyx *.pxd */*.pyx */*.pxd c/*.h))
 
-.PHONY: help dev packages doors runnable jars demo test accept check mutants bench bench-spark wheel clean
+.PHONY: help dev packages doors runnable jars demo test accept chaos check mutants bench bench-spark wheel clean
 
 define install
 $(BIN)/python ci/requirements.py $(1) > $(VENV)/requirements.txt
@@ -91,6 +93,9 @@ test: $(VENV)/.tools ## all tests but the long ones; fetches Apache Kafka the fi
 accept: dev ## the long acceptance runs
 	ci/kafka resolve
 	$(BIN)/python ci/accept.py
+
+chaos: dev ## 20 minutes of faults, CHAOS="--cluster both --seconds 20"; takes up where it was
+	$(BIN)/python ci/chaos.py $(CHAOS)
 
 check: dev ## formatting, types, layers, sizes, stubs
 	ci/check

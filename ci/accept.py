@@ -23,7 +23,6 @@ from typing import Any
 import checkout
 
 LOGS = "logs"
-STATE = "accept.json"
 SOURCE_FOLDERS = ("bench", "ci", "fastprod", "tests")
 FULL_SIZE = {"FASTPROD_SCALE": "100"}
 TAIL_LINES = 15
@@ -296,14 +295,23 @@ def tail(log_path: Path, line_count: int) -> list[str]:
     return log_path.read_text(errors="replace").splitlines()[-line_count:]
 
 
-def run_all(chosen: Sequence[Step], root: Path, *, again: bool = False) -> int:
-    """Run what is due; print a summary; return the exit code."""
+def run_all(
+    chosen: Sequence[Step], root: Path, *, again: bool = False, name: str = "accept"
+) -> int:
+    """Run what is due; print a summary; return the exit code.
+
+    Args:
+        chosen: in this order.
+        root: of the checkout.
+        again: also what has passed.
+        name: that logs and the file of results begin with.
+    """
     logs = root / LOGS
     logs.mkdir(exist_ok=True)
-    state = State(logs / STATE, fingerprint(root))
+    state = State(logs / f"{name}.json", fingerprint(root))
     failures: dict[str, str] = {}
     for step in chosen:
-        log_path = logs / f"accept-{step.name}.log"
+        log_path = logs / f"{name}-{step.name}.log"
         if state.passed(step.name) and not again:
             print(f"{step.name}: passed before with these sources", flush=True)
             continue
@@ -318,7 +326,7 @@ def run_all(chosen: Sequence[Step], root: Path, *, again: bool = False) -> int:
         print(f"{step.name}: {reason or 'passed'}, {seconds:,.1f} s", flush=True)
     print("\nstep                 result   seconds  the log's last line")
     for step in chosen:
-        last = tail(logs / f"accept-{step.name}.log", 1)
+        last = tail(logs / f"{name}-{step.name}.log", 1)
         result = "FAILED" if step.name in failures else "passed"
         print(
             f"{step.name:20} {result:8} {state.seconds(step.name):7,.1f}  "

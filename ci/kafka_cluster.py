@@ -56,6 +56,8 @@ class KafkaCluster:
         listeners: further listeners by name with their security protocol, such as
             {"SASL": "SASL_PLAINTEXT"}; each gets a port, see `bootstrap`. Their settings
             (`listener.name.sasl....`) come through `config`.
+        advertised: ports that clients of a listener are told, by its name, one for each node: those
+            of a proxy. None: those that the nodes listen on.
         heap: -Xmx of each node.
         java: flags of the JVMs; None: those that start fast. See java_flags.
         start_timeout_s: bound of each wait for a node.
@@ -73,6 +75,7 @@ class KafkaCluster:
         config: Mapping[str, str] | None = None,
         *,
         listeners: Mapping[str, str] | None = None,
+        advertised: Mapping[str, Sequence[int]] | None = None,
         heap: str = "512m",
         java: Sequence[str] | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -80,6 +83,7 @@ class KafkaCluster:
         self.node_ids = range(1, nodes + 1)
         self._settings = {**default_settings(nodes), **(config or {})}
         self._listeners = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
+        self._advertised = advertised or {}
         self._heap = heap
         self._java = java
         self._start_timeout_s = start_timeout_s
@@ -106,7 +110,10 @@ class KafkaCluster:
         atexit.register(self.close)
         ports = iter(free_ports(len(self.node_ids) * len(self._listeners)))
         for node_id in self.node_ids:
-            ends = [Endpoint(name, kind, next(ports)) for name, kind in self._listeners.items()]
+            ends = [
+                Endpoint(name, kind, next(ports), self._told_port(name, node_id))
+                for name, kind in self._listeners.items()
+            ]
             self._nodes[node_id] = KafkaNode(node_id, folder / f"node-{node_id}", ends)
         voters = [f"{n.node_id}@{n.endpoints['CONTROLLER'].address}" for n in self._all()]
         cluster_id = kafka_jars.new_kafka_id()
@@ -119,6 +126,10 @@ class KafkaCluster:
         except BaseException:
             self.close()
             raise
+
+    def _told_port(self, listener: str, node_id: int) -> int | None:
+        told = self._advertised.get(listener)
+        return None if told is None else told[node_id - self.node_ids.start]
 
     def _flags(self) -> Sequence[str]:
         return kafka_jars.quick_flags() if self._java is None else self._java
@@ -150,6 +161,10 @@ class KafkaCluster:
     def bootstrap(self, listener: str) -> str:
         """host:port of each node, comma-separated, of one listener."""
         return ",".join(node.endpoints[listener].address for node in self._all())
+
+    def ports(self, listener: str) -> list[int]:
+        """The port that each node listens on, of one listener."""
+        return [node.endpoints[listener].port for node in self._all()]
 
     def pid(self, node_id: int) -> int:
         """Process id of a node's JVM."""
@@ -232,6 +247,18 @@ class KafkaCluster:
     def stop_node(self, node_id: int, timeout_s: float = 20.0) -> bool:
         """SIGTERM: controlled shutdown; after `timeout_s` SIGKILL. True when it ended by itself."""
         return self._node(node_id).process.stop(timeout_s)
+
+    def restart_all(self, ports: Mapping[str, Sequence[int]] | None = None) -> None:
+        """Start nodes that were killed or stopped, all at once; wait until each serves.
+
+        Args:
+            ports: other ones for the nodes of some listeners, by name.
+        """
+        for number, node in enumerate(self._all()):
+            node.move({name: each[number] for name, each in (ports or {}).items()})
+            node.launch(self._heap, self._flags())
+        for node in self._all():
+            node.wait_ready(self._start_timeout_s)
 
     def restart(self, node_id: int) -> None:
         """Start a node again on its ports and data; wait until it serves. Kills it if it runs.

@@ -6,7 +6,7 @@ import random
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kafka_jars
@@ -26,16 +26,22 @@ appender.console.layout.pattern=%d{HH:mm:ss.SSS} %p %m (%c{1})%n%throwable
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One listener of a node, on loopback."""
+    """One listener of a node, on loopback; `told_port` is for clients, if it is another one."""
 
     name: str
     protocol: str
     port: int
+    told_port: int | None = None
 
     @property
     def address(self) -> str:
         """host:port."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def told(self) -> str:
+        """host:port that clients are told."""
+        return f"127.0.0.1:{self.told_port or self.port}"
 
 
 def free_ports(count: int) -> list[int]:
@@ -77,6 +83,8 @@ class KafkaNode:
         self.data = folder / "data"
         self.endpoints = {endpoint.name: endpoint for endpoint in endpoints}
         self._process: KeptProcess | None = None
+        self._quorum = ""
+        self._settings: dict[str, str] = {}
 
     def prepare(self, cluster_id: str, quorum: str, settings: Mapping[str, str]) -> None:
         """Write the settings and a formatted data folder, as StorageTool would."""
@@ -86,25 +94,35 @@ class KafkaNode:
             f"directory.id={kafka_jars.new_kafka_id()}\n"
         )
         shutil.copy(kafka_jars.bootstrap_checkpoint(), self.data)
+        self._quorum, self._settings = quorum, dict(settings)
+        self._write_properties()
+        (self.folder / "log4j2.properties").write_text(_LOG4J)
+
+    def move(self, ports: Mapping[str, int]) -> None:
+        """Give listeners, by name, other ports; for the next `launch`."""
+        for name, port in ports.items():
+            self.endpoints[name] = replace(self.endpoints[name], port=port)
+        self._write_properties()
+
+    def _write_properties(self) -> None:
         ends = self.endpoints.values()
         advertised = [end for end in ends if end.name != "CONTROLLER"]
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
-            "controller.quorum.voters": quorum,
+            "controller.quorum.voters": self._quorum,
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": advertised[0].name,
             "listeners": ",".join(f"{end.name}://{end.address}" for end in ends),
-            "advertised.listeners": ",".join(f"{end.name}://{end.address}" for end in advertised),
+            "advertised.listeners": ",".join(f"{end.name}://{end.told}" for end in advertised),
             "listener.security.protocol.map": ",".join(
                 f"{end.name}:{end.protocol}" for end in ends
             ),
             "log.dirs": str(self.data),
-            **settings,
+            **self._settings,
         }
         lines = [f"{key}={value}\n" for key, value in properties.items()]
         (self.folder / "server.properties").write_text("".join(lines))
-        (self.folder / "log4j2.properties").write_text(_LOG4J)
 
     def launch(self, heap: str, java: Sequence[str]) -> None:
         """Start the process; `wait_ready` waits for it.

@@ -1,0 +1,93 @@
+"""LiveReader: reads a topic all the time, and sees to it that nothing is taken back."""
+
+from __future__ import annotations
+
+import threading
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+_AT_ONCE = 500
+_FATAL = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
+
+
+class LiveReader:
+    """confluent-kafka, committed records alone, in a thread of its own, in a `with`.
+
+    `seen` are offsets and values of each partition. `violations`: an end that has gone back, an
+    offset that has come twice, or that is gone.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+        self.seen: dict[int, list[tuple[int, bytes]]] = {each: [] for each in range(partitions)}
+        self.violations: list[str] = []
+        self.looks = 0
+        self._topic = topic
+        self._ends = dict.fromkeys(range(partitions), 0)
+        self._over = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "live reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "check.crcs": True,
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 500,
+                "socket.timeout.ms": 10_000,
+                "topic.metadata.refresh.interval.ms": 1_000,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="live reader")
+
+    def __enter__(self) -> LiveReader:
+        self._consumer.assign([TopicPartition(self._topic, each, 0) for each in self.seen])
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(30)
+        if self._thread.is_alive():
+            self.violations.append("the live reader hangs")
+            return
+        self._consumer.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                for message in self._consumer.consume(_AT_ONCE, timeout=0.2):
+                    self._take(message)
+                for index in self.seen:
+                    self._look(index)
+        except BaseException as error:
+            self.violations.append(f"live reader: {error!r}")
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() in _FATAL:
+                self.violations.append(f"live reader: {error}")
+            return
+        index, offset, value = message.partition(), message.offset(), message.value()
+        assert index is not None
+        assert offset is not None
+        assert isinstance(value, bytes)
+        rows = self.seen[index]
+        if rows and offset <= rows[-1][0]:
+            self.violations.append(f"live reader: {index}: {offset} came behind {rows[-1][0]}")
+        rows.append((offset, value))
+
+    def _look(self, index: int) -> None:
+        """The high watermark, as the last answer to a fetch told it."""
+        end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, index), cached=True)[
+            1
+        ]
+        if end < 0:
+            return
+        self.looks += 1
+        if end < self._ends[index]:
+            self.violations.append(
+                f"the high watermark of {index} went back from {self._ends[index]} to {end}"
+            )
+        self._ends[index] = max(end, self._ends[index])

@@ -1,0 +1,179 @@
+"""One run: a plan, a cluster, loads, faults, and the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from support.chaos.calls import Calls
+from support.chaos.clusters import ChaosCluster, apache_cluster, our_cluster
+from support.chaos.fault_runner import FaultRunner
+from support.chaos.idempotent_load import IdempotentLoad
+from support.chaos.journal import Journal
+from support.chaos.judge import Seen, judge
+from support.chaos.live_reader import LiveReader
+from support.chaos.plan import LoadPlan, Plan
+from support.chaos.transactional_load import TransactionalLoad
+from support.records.readers import stream_with_confluent
+
+TOPIC = "chaos"
+END_S = 180.0
+READ_S = 120.0
+CLUSTERS = {"ours": our_cluster, "apache": apache_cluster}
+NODE_PAUSE_S = {"ours": 1.0, "apache": 3.0}
+
+Load = IdempotentLoad | TransactionalLoad
+
+
+@dataclass
+class Report:
+    """How a run ended.
+
+    Attributes:
+        seed: of the plan.
+        violations: none is the aim.
+        counts: of what happened.
+        faults: what was done, and when.
+        seconds: of the whole.
+    """
+
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    longest_s: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
+        longest = ", ".join(f"{name} {took:.1f}" for name, took in sorted(self.longest_s.items()))
+        verdict = f"{len(self.violations)} VIOLATIONS" if self.violations else "clean"
+        lines = [
+            f"seed {self.seed}: {verdict}, {self.seconds:.1f} s, {len(self.faults)} faults; "
+            f"{counts}; longest calls in s: {longest}"
+        ]
+        if self.violations:
+            lines += [*sorted(self.faults), *(f"VIOLATION {each}" for each in self.violations)]
+        return "\n".join(lines)
+
+
+def run(name: str, seed: int, seconds: float) -> Report:
+    """Run a seed against a new cluster, and judge.
+
+    Args:
+        name: of CLUSTERS.
+        seed: any number.
+        seconds: how long faults go on; the whole takes some more.
+    """
+    began_s = time.monotonic()
+    plan = Plan.of(seed, seconds, node_pause_s=NODE_PAUSE_S[name])
+    report = Report(seed)
+    with CLUSTERS[name](seed) as cluster:
+        cluster.create_topic(TOPIC, plan.partitions)
+        run_plan(plan, cluster, report)
+    report.seconds = time.monotonic() - began_s
+    return report
+
+
+def run_plan(plan: Plan, cluster: ChaosCluster, report: Report) -> None:
+    """Run a plan against a cluster that has the topic."""
+    with contextlib.ExitStack() as opened:
+        calls = opened.enter_context(Calls())
+        live = opened.enter_context(LiveReader(cluster.direct_servers, TOPIC, plan.partitions))
+        loads = [_load(each, cluster, plan, calls) for each in plan.loads]
+        over = threading.Event()
+        threads = [
+            threading.Thread(target=load.run, args=(over,), name=load.plan.name, daemon=True)
+            for load in loads
+        ]
+        for each in threads:
+            each.start()
+        try:
+            with FaultRunner(plan, cluster, TOPIC) as faults:
+                faults.wait()
+        finally:
+            over.set()
+            until_s = time.monotonic() + END_S
+            for each in threads:
+                each.join(max(0.0, until_s - time.monotonic()))
+        report.faults = faults.done
+        report.violations += faults.violations
+        report.violations += [f"{each.name} has not ended" for each in threads if each.is_alive()]
+        seen = read_all(cluster, report)
+    report.violations += calls.violations + live.violations
+    report.violations += judge([load.journal for load in loads], seen)
+    report.violations += _taken_back(live.seen, seen)
+    report.violations += _wrong_offsets(cluster, loads)
+    report.longest_s = calls.longest_s
+    report.counts = _counts([load.journal for load in loads])
+    report.counts["records read"] = sum(map(len, seen.values()))
+    report.counts["records read live"] = sum(map(len, live.seen.values()))
+
+
+def _load(sent: LoadPlan, cluster: ChaosCluster, plan: Plan, calls: Calls) -> Load:
+    kind = TransactionalLoad if sent.is_transactional else IdempotentLoad
+    return kind(sent, cluster.bootstrap_servers, TOPIC, plan.partitions, calls)
+
+
+def read_all(cluster: ChaosCluster, report: Report) -> Seen:
+    """All committed records; that the reader reaches the end shows that no transaction is open."""
+    seen: dict[int, list[tuple[int, bytes]]] = {}
+    try:
+        cluster.wait_until_in_sync(TOPIC)
+        for record in stream_with_confluent(
+            cluster.direct_servers, TOPIC, committed=True, timeout_s=READ_S
+        ):
+            assert record.value is not None
+            seen.setdefault(record.partition, []).append((record.offset, record.value))
+    except TimeoutError as error:
+        report.violations.append(f"the end: {error}")
+    return seen
+
+
+def _taken_back(live: Seen, seen: Seen) -> list[str]:
+    found = []
+    for index, rows in live.items():
+        there = dict(seen.get(index, ()))
+        gone = [(offset, value[:40]) for offset, value in rows if there.get(offset) != value]
+        if gone:
+            found.append(f"partition {index}: {len(gone)} read and taken back, first {gone[0]}")
+        if rows and rows != list(seen.get(index, ()))[: len(rows)]:
+            found.append(f"partition {index}: the live reader has missed records")
+    return found
+
+
+def _wrong_offsets(cluster: ChaosCluster, loads: list[Load]) -> list[str]:
+    found = []
+    for load in loads:
+        if isinstance(load, TransactionalLoad) and load.committed_position:
+            try:
+                there = committed_offset(cluster.direct_servers, load.group)
+            except KafkaException as error:
+                found.append(f"{load.group}: {error}")
+                continue
+            if there != load.committed_position:
+                found.append(
+                    f"{load.group} is at {there}, and {load.committed_position} was committed"
+                )
+    return found
+
+
+def committed_offset(bootstrap_servers: str, group: str) -> int:
+    """The position of a group in partition 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 0})
+    try:
+        return int(consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset)
+    finally:
+        consumer.close()
+
+
+def _counts(journals: list[Journal]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for journal in journals:
+        for what, count in journal.counts.items():
+            found[what] = found.get(what, 0) + count
+    return found
