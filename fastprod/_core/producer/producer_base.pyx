@@ -27,7 +27,9 @@ from fastprod._core.engine.accumulator cimport (
 )
 from fastprod._core.engine.engine cimport Engine, TopicRef
 from fastprod._core.producer.record_chunk cimport LARGEST_FIELD
-from fastprod._core.records.headers cimport encode_headers
+from fastprod._core.records.headers cimport (
+    SMALL_HEADERS, encode_headers, encode_small_headers,
+)
 from fastprod._core.records.record_batch cimport Record, record_upper_bound
 
 from fastprod.errors import (
@@ -213,6 +215,7 @@ cdef class ProducerBase:
         cdef View value_view
         cdef View key_view
         cdef bytes encoded
+        cdef uint8_t[SMALL_HEADERS] small
         cdef int32_t target = ANY_PARTITION
         if not self.takes_records:
             self._not_open()    # raises, or makes an engine for the child of a fork
@@ -225,9 +228,12 @@ cdef class ProducerBase:
         record.headers = NULL
         record.headers_size = 0
         if headers:
-            encoded = encode_headers(headers)
-            record.headers = <const uint8_t*>PyBytes_AS_STRING(encoded)
-            record.headers_size = <uint32_t>PyBytes_GET_SIZE(encoded)
+            record.headers = small
+            record.headers_size = encode_small_headers(headers, small)
+            if record.headers_size == 0:
+                encoded = encode_headers(headers)
+                record.headers = <const uint8_t*>PyBytes_AS_STRING(encoded)
+                record.headers_size = <uint32_t>PyBytes_GET_SIZE(encoded)
         value_view.is_held = False
         key_view.is_held = False
         try:

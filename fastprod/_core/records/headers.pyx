@@ -1,10 +1,14 @@
 """Encodes headers as they stand in a record."""
-from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
+)
+from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from fastprod._core.bytes.argument_view cimport kind_of, take_buffer
+from fastprod._core.bytes.argument_view cimport View, kind_of, take_buffer, view_release
 from fastprod._core.bytes.varint cimport varint_put, varint_size
 
 cdef extern from "Python.h":
@@ -27,13 +31,26 @@ cdef int _refuse_name(object name) except -1:
     raise TypeError(f"a header's name must be a str, not {type(name).__name__}")
 
 
-cdef int _buffer(object value, Py_buffer* view, object name) except -1:
+cdef int _buffer(object value, View* view, object name) except -1:
     try:
-        take_buffer(value, view)
+        take_buffer(value, &view.buffer)
     except (TypeError, BufferError):
         raise TypeError(
             f"the value of header {name!r} must be bytes, a contiguous buffer or None, not "
             f"{kind_of(value)}: encode it") from None
+    view.is_held = True
+    view.buf = view.buffer.buf
+    view.len = view.buffer.len
+    return 0
+
+
+cdef inline int _view(object value, View* view, object name) except -1:
+    """Look at a header's value, which is not None; `view_release` it."""
+    view.is_held = False
+    if not PyBytes_CheckExact(value):
+        return _buffer(value, view, name)
+    view.buf = PyBytes_AS_STRING(value)
+    view.len = PyBytes_GET_SIZE(value)
     return 0
 
 
@@ -41,7 +58,7 @@ cdef int64_t _size(object headers) except -1:
     cdef int64_t size = 0
     cdef int64_t count = 0
     cdef Py_ssize_t length
-    cdef Py_buffer view
+    cdef View view
     for pair in _pairs(headers):
         if type(pair) is not tuple or len(pair) != 2:
             pair = _two(pair)
@@ -53,9 +70,9 @@ cdef int64_t _size(object headers) except -1:
         if value is None:
             size += 1
         else:
-            _buffer(value, &view, name)
+            _view(value, &view, name)
             size += varint_size(view.len) + view.len
-            PyBuffer_Release(&view)
+            view_release(&view)
         count += 1
     return size + varint_size(count)
 
@@ -64,7 +81,7 @@ cdef int _encode(object headers, uint8_t* out, int64_t size) except -1:
     cdef uint8_t* end = out + size
     cdef const char* text
     cdef Py_ssize_t length
-    cdef Py_buffer view
+    cdef View view
     cdef int64_t count = len(headers)
     out = varint_put(out, count)
     for name, value in _pairs(headers):
@@ -78,7 +95,7 @@ cdef int _encode(object headers, uint8_t* out, int64_t size) except -1:
         if value is None:
             out = varint_put(out, -1)
             continue
-        _buffer(value, &view, name)
+        _view(value, &view, name)
         try:
             if end - out < view.len + varint_size(view.len):
                 raise ValueError("the headers changed while they were sent")
@@ -86,7 +103,7 @@ cdef int _encode(object headers, uint8_t* out, int64_t size) except -1:
             memcpy(out, view.buf, view.len)
             out += view.len
         finally:
-            PyBuffer_Release(&view)
+            view_release(&view)
     if out != end or count != 0:
         raise ValueError("the headers changed while they were sent")
     return 0
@@ -104,3 +121,56 @@ cdef bytes encode_headers(object headers):
     encoded = PyBytes_FromStringAndSize(NULL, size)
     _encode(headers, <uint8_t*>PyBytes_AS_STRING(encoded), size)
     return encoded
+
+
+cdef inline uint8_t* _put_bytes(
+    uint8_t* out, uint8_t* end, const char* data, Py_ssize_t length
+) noexcept nogil:
+    """One past the field, length first; NULL: it may not fit."""
+    if length > end - out - 2:      # a length up to SMALL_HEADERS has two bytes at most
+        return NULL
+    out = varint_put(out, length)
+    memcpy(out, data, length)
+    return out + length
+
+
+cdef uint32_t encode_small_headers(object headers, uint8_t* out) except? 0:
+    cdef uint8_t* start = out
+    cdef uint8_t* end = out + SMALL_HEADERS
+    cdef bint is_list = PyList_CheckExact(headers)
+    cdef Py_ssize_t length
+    cdef Py_ssize_t i
+    cdef Py_ssize_t count
+    cdef const char* text
+    cdef object pair
+    cdef object name
+    cdef object value
+    if not is_list and not PyTuple_CheckExact(headers):
+        return 0
+    count = PyList_GET_SIZE(headers) if is_list else PyTuple_GET_SIZE(headers)
+    if count > SMALL_HEADERS // 2:
+        return 0
+    out = varint_put(out, count)
+    for i in range(count):      # nothing here runs Python code: the list cannot change
+        pair = <object>(PyList_GET_ITEM(headers, i) if is_list else PyTuple_GET_ITEM(headers, i))
+        if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
+            return 0
+        name = <object>PyTuple_GET_ITEM(pair, 0)
+        value = <object>PyTuple_GET_ITEM(pair, 1)
+        if not PyUnicode_CheckExact(name):
+            return 0
+        text = PyUnicode_AsUTF8AndSize(name, &length)
+        out = _put_bytes(out, end, text, length)
+        if out == NULL:
+            return 0
+        if value is None:
+            if out == end:
+                return 0
+            out = varint_put(out, -1)
+        elif PyBytes_CheckExact(value):
+            out = _put_bytes(out, end, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+            if out == NULL:
+                return 0
+        else:
+            return 0
+    return <uint32_t>(out - start)

@@ -18,6 +18,17 @@ def encode_headers_for_test(
         ValueError: they do not fit a record, or changed meanwhile.
     """
 
+def encode_small_headers_for_test(headers: object) -> bytes | None:
+    """Encode headers of the usual kind as `encode_headers_for_test` does, into a fixed room.
+
+    Args:
+        headers: a list or tuple of (str, bytes or None) tuples; None for anything else.
+
+    Raises:
+        UnicodeEncodeError: a name has a lone surrogate.
+        AssertionError: something was written behind the room.
+    """
+
 @final
 class BatchForTest:
     """One batch with a pool, a result and a compressor of its own. Threads: one at a time."""

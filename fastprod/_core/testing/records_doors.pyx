@@ -10,7 +10,9 @@ from fastprod._core.codec.compressor cimport compressor_new
 from fastprod._core.delivery.result cimport (
     incomplete_destroy, incomplete_init, result_abandon, result_new,
 )
-from fastprod._core.records.headers cimport encode_headers
+from fastprod._core.records.headers cimport (
+    SMALL_HEADERS, encode_headers, encode_small_headers,
+)
 from fastprod._core.records.record_batch cimport (
     BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_free, batch_new, batch_room,
     batch_seal, batch_write_header, record_size, record_upper_bound, sealer_free,
@@ -19,6 +21,15 @@ from fastprod._core.records.record_batch cimport (
 
 def encode_headers_for_test(headers):
     return encode_headers(headers)
+
+
+def encode_small_headers_for_test(headers):
+    cdef uint8_t[SMALL_HEADERS + 8] out
+    cdef uint32_t size
+    memset(out, 0xA5, sizeof(out))
+    size = encode_small_headers(headers, out)
+    assert all(out[SMALL_HEADERS + i] == 0xA5 for i in range(8)), "written behind the end"
+    return out[:size] if size else None
 
 
 cdef int _set_record(Record* record, timestamp_ms, bytes key, bytes value, bytes headers) except -1:

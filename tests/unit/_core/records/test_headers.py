@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from fastprod._core.testing.records_doors import encode_headers_for_test
+from fastprod._core.testing.records_doors import (
+    encode_headers_for_test,
+    encode_small_headers_for_test,
+)
 from support.oracle.record_batch import encode_headers
 
 
@@ -26,6 +29,46 @@ from support.oracle.record_batch import encode_headers
 def test_pairs_are_encoded_like_the_oracle(headers: Any) -> None:
     """P-E.3: duplicates allowed, order kept, a null value is -1."""
     assert encode_headers_for_test(headers) == encode_headers(tuple(headers))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_small_headers_are_encoded_alike_or_left_to_the_general_way(kind: Any) -> None:
+    """P-E.3: at every size about the room that there is, nothing is cut or written behind it."""
+    name = "\u00e9" * 7
+    left = []
+    for size in [*range(66), *range(440, 520)]:
+        for value in (None, b"z" * (size % 5)):
+            headers = kind([(name, b"y" * size), ("last", value)])
+            found = encode_small_headers_for_test(headers)
+            if found is None:
+                left.append(size)
+            else:
+                assert found == encode_headers(tuple(headers))
+    assert left
+    assert min(left) > 470
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"a": b"1"},
+        [["a", b"1"]],
+        [("a", b"1", b"2")],
+        [("a", bytearray(b"1"))],
+        [("a", "1")],
+        [(b"a", b"1")],
+        [("a", b"")] * 300,
+        iter([("a", b"1")]),
+    ],
+)
+def test_unusual_headers_are_left_to_the_general_way(headers: Any) -> None:
+    assert encode_small_headers_for_test(headers) is None
+
+
+def test_a_name_that_has_no_utf_8_is_refused_either_way() -> None:
+    for encode in (encode_headers_for_test, encode_small_headers_for_test):
+        with pytest.raises(UnicodeEncodeError):
+            encode([("\ud800", b"1")])
 
 
 def test_a_mapping_and_an_iterator_are_pairs_too() -> None:
