@@ -324,7 +324,11 @@ class NetworkClient:
                     self._failures.add(event, self._clock_ms())
                 if self.transactions is not None:
                     self.transactions.batch_failed(event)
-            case EventKind.ON_PARTITION_JOINED | EventKind.ON_TRANSACTION_DRAINED:
+            case (
+                EventKind.ON_PARTITION_JOINED
+                | EventKind.ON_TRANSACTION_DRAINED
+                | EventKind.ON_QUESTION_REFUSED
+            ):
                 self._on_transaction(event)
             case EventKind.ON_PROTOCOL_ERROR:
                 self._connections.on_protocol_error(event)
@@ -339,9 +343,12 @@ class NetworkClient:
         return LONGEST_SLEEP_MS if requests is None else requests.do_due(now_ms)
 
     def _on_transaction(self, event: ControlEvent) -> None:
-        if self.transactions is None:
+        if self.transactions is None or self._transaction_requests is None:
             return
-        if event.kind == EventKind.ON_TRANSACTION_DRAINED:
+        if event.kind == EventKind.ON_QUESTION_REFUSED:
+            self._transaction_requests.question_refused()
+        elif event.kind == EventKind.ON_TRANSACTION_DRAINED:
+            self._transaction_requests.drained(event.token)
             self.transactions.drained(event.token, event.item_count, event.code)
         elif event.topic is not None:
             self.transactions.partition_joined(TopicPartition(event.topic, event.partition))

@@ -10,6 +10,9 @@ from fastprod._core.bytes.kafka_errors cimport (
     UNKNOWN_PRODUCER_ID, UNSUPPORTED_VERSION,
 )
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_mutex_lock, fp_mutex_unlock, fp_store_i32
+from fastprod._core.delivery.error_flags cimport (
+    code_is_fatal, code_is_retriable, code_refreshes_metadata,
+)
 from fastprod._core.delivery.result cimport (
     ERR_ABORTED, ERR_EXPIRED, ERR_NONE, RecordError, Result, WAIT_LEADER, WAIT_PRODUCER_ID,
     result_complete,
@@ -19,9 +22,6 @@ from fastprod._core.engine.batch_split cimport batch_split
 from fastprod._core.engine.control_queue cimport (
     Event, FAULT_MISSING, ON_FAILED, ON_FATAL, ON_LEADER_HINT, ON_METADATA_WANTED,
     ON_PROTOCOL_ERROR, event_new, event_push,
-)
-from fastprod._core.engine.error_flags cimport (
-    code_is_fatal, code_is_retriable, code_refreshes_metadata,
 )
 from fastprod._core.engine.histogram cimport histogram_add, raise_maximum
 from fastprod._core.engine.in_flight cimport Request

@@ -12,5 +12,7 @@ cdef struct LeaderUpdate:
 
 # What becomes of the control thread's requests.
 cdef RequestHandler control_handler() noexcept nogil
+# Once a turn of a transactional producer: what is to be told or sent of its transaction.
+cdef void serve_transaction(IoThread* io) noexcept nogil
 # Carry out every command that waits, oldest first, and what was put off before.
 cdef void obey_all(IoThread* io) noexcept nogil

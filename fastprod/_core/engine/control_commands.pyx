@@ -10,11 +10,12 @@ from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
     DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_RELEASE_TRANSACTION, DO_SEND, DO_SWAP, DO_THROTTLE,
-    DO_TOPIC_ID, METADATA_REFRESHED,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
+    METADATA_REFRESHED,
     Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.expiry cimport abort_all, abort_undrained
+from fastprod._core.engine.held_transaction cimport ask_if_ended, transaction_hold
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov,
@@ -26,7 +27,9 @@ from fastprod._core.engine.ready_list cimport look_at_touched, take_announced, t
 from fastprod._core.engine.sender_state cimport (
     IoThread, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node, RequestHandler,
 )
-from fastprod._core.engine.sequences cimport transaction_begin
+from fastprod._core.engine.sequences cimport (
+    transaction_begin, transaction_end, transaction_tell,
+)
 from fastprod._core.io.channel cimport CLOSE_LOCAL, channel_is_sending
 
 cdef enum:
@@ -196,16 +199,38 @@ cdef void _set_producer_id_error(IoThread* io, Event* event) noexcept nogil:
         event.data = NULL
 
 
+cdef void _begin_transaction(IoThread* io, Event* event) noexcept nogil:
+    """Takes the event."""
+    transaction_begin(io, event.adds_implicitly)
+    if event.is_held:
+        transaction_hold(io, event)
+        ask_if_ended(io)
+    else:
+        transaction_hold(io, NULL)
+        event_free(event)
+    touch_all(io)
+
+
+cdef void _send_at_end(IoThread* io, Event* event) noexcept nogil:
+    """A request that waits for the end of the transaction; too late: that has been told."""
+    if io.ending == event.ending:
+        event_free(io.end_request)
+        io.end_request = event
+    else:
+        event_free(event)
+
+
+cdef void serve_transaction(IoThread* io) noexcept nogil:
+    cdef Event* request = transaction_tell(io)
+    if request != NULL:
+        _send_control(io, request)
+    ask_if_ended(io)
+
+
 cdef bint _obey_transaction(IoThread* io, Event* event) noexcept nogil:
     """False: the command is not about transactions."""
     cdef Partition* p
-    if event.kind == DO_BEGIN_TRANSACTION:
-        transaction_begin(io, event.adds_implicitly, event.is_held)
-        touch_all(io)
-    elif event.kind == DO_RELEASE_TRANSACTION:
-        io.transaction_is_held = False
-        touch_all(io)
-    elif event.kind == DO_ADD_PARTITION:
+    if event.kind == DO_ADD_PARTITION:
         p = (<Partition**>fp_load_ptr(<void**>&event.topic.partitions))[event.partition]
         p.is_added = True
         touch(io, p)
@@ -214,8 +239,7 @@ cdef bint _obey_transaction(IoThread* io, Event* event) noexcept nogil:
     elif event.kind == DO_END_TRANSACTION:
         take_announced(io)
         look_at_touched(io)     # what was appended before this belongs to it
-        io.in_transaction = False
-        io.ending = event.token
+        transaction_end(io, event.token)
     else:
         return False
     return True
@@ -224,8 +248,13 @@ cdef bint _obey_transaction(IoThread* io, Event* event) noexcept nogil:
 cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     """One command of the control thread. Takes the event."""
     cdef Node* node
+    if event.kind == DO_BEGIN_TRANSACTION:
+        _begin_transaction(io, event)
+        return
     if event.kind == DO_SEND:
-        if _has_postponed(io, event.slot):
+        if event.ending != 0:
+            _send_at_end(io, event)
+        elif _has_postponed(io, event.slot):
             _postpone(io, event)    # frames to one node leave in the order of their commands
         else:
             _send_control(io, event)

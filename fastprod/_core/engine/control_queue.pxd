@@ -11,7 +11,9 @@ cdef enum CommandKind:
     # proxy, address_bytes, data: sockaddr, host:port NUL, the host for TLS NUL
     DO_CONNECT = 1
     # slot, token, data: a whole frame (the correlation id is filled in), then release_bytes of an
-    # answer: one that begins so ends a hold of the node
+    # answer: one that begins so ends a hold of the node. ending, if not 0: it goes when
+    # DO_END_TRANSACTION with this token has no record left, instead of ON_TRANSACTION_DRAINED;
+    # never if a record failed, or there was none
     DO_SEND = 2
     DO_READY = 3            # slot, produce_version (-1: none usable)
     DO_CLOSE = 4            # slot, timed_out
@@ -27,13 +29,15 @@ cdef enum CommandKind:
     DO_HOLD = 14            # slot, is_held
     # slot: of the spare, produce_version: it takes its node's place when nothing is in flight
     DO_SWAP = 15
-    # adds_implicitly: the first records add their partitions; is_held: until DO_RELEASE_TRANSACTION
+    # adds_implicitly: the first records add their partitions. is_held: none goes before the
+    # transaction before has ended. slot: who knows; data: the question's frame, then release_bytes
+    # of its answer, behind the throttle time, while it has not; of these, address_bytes tell that
+    # the answer is one
     DO_BEGIN_TRANSACTION = 16
     DO_ADD_PARTITION = 17   # topic, partition: part of the transaction, its records may go
     DO_ABORT_UNDRAINED = 18     # code, data: why; what has never left fails
     # token: no partition joins any more; ON_TRANSACTION_DRAINED once every record has its outcome
     DO_END_TRANSACTION = 19
-    DO_RELEASE_TRANSACTION = 20     # its records may go
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
@@ -52,8 +56,10 @@ cpdef enum EventKind:
     ON_PROTOCOL_ERROR = 111     # slot, fault, and what that says
     ON_SWAPPED = 112        # slot: of the spare, whose connection is its node's now
     ON_PARTITION_JOINED = 113   # topic, partition: has its first records of this transaction
-    # token, item_count: partitions that joined, code of the first batch that failed or 0
+    # token, item_count: partitions that joined, code of the first batch that failed or 0. Not told
+    # where a frame waited for it, and went
     ON_TRANSACTION_DRAINED = 114
+    ON_QUESTION_REFUSED = 115   # slot: it does not tell whether a transaction has ended
     ON_WAKE = 200           # look at what is due
     ON_WARM_WANTED = 201    # node_id: connect although there is nothing to send
 
@@ -91,6 +97,7 @@ cdef struct Event:
     bint adds_implicitly
     uint32_t release_bytes
     int64_t token               # the control thread's name for a request
+    int64_t ending              # token of the end of a transaction
     int64_t producer_id
     int64_t throttle_ns
     int64_t bad_size            # of a frame

@@ -179,7 +179,9 @@ class Engine:
             home: the node's slot if this is a spare connection to it, in a slot of its own, which
                 may take the place of the first one (`swap`); -1: it is the node's.
         """
-    def send_frame(self, slot: int, token: int, frame: bytes, releases: bytes = b"") -> None:
+    def send_frame(
+        self, slot: int, token: int, frame: bytes, releases: bytes = b"", ending: int = 0
+    ) -> None:
         """Send a whole request; a RESPONSE event with `token` follows in any case.
 
         Args:
@@ -188,6 +190,10 @@ class Engine:
             frame: size prefix included; the correlation id is filled in.
             releases: an answer that begins so, behind its correlation id, ends a `hold` of the node
                 at once, before who sent the frame can; empty: none does.
+            ending: the token of an `end_transaction`: it goes when all records of the transaction
+                have arrived, and TRANSACTION_DRAINED is not told then. If one has failed, or there
+                was none, or it is too late, TRANSACTION_DRAINED is told, and the frame forgotten
+                without a RESPONSE. 0: it goes at once.
         """
     def connection_ready(self, slot: int, produce_version: int) -> None:
         """Let Produce requests of this version go to a node."""
@@ -217,7 +223,11 @@ class Engine:
         """Fail everything, now and later, with a Kafka error code."""
     def abort_pending(self, code: int) -> None:
         """Fail everything queued and in flight; later sends are welcome."""
-    def begin_transaction(self, adds_implicitly: bool, is_held: bool = False) -> None:
+    def begin_transaction(
+        self,
+        adds_implicitly: bool,
+        question: tuple[int, bytes, bytes, bytes] | None = None,
+    ) -> None:
         """Take records again: they belong to a new transaction.
 
         An engine with a transactional id takes none before, and none after its end.
@@ -225,10 +235,12 @@ class Engine:
         Args:
             adds_implicitly: a partition becomes part of it by its first Produce request (KIP-890);
                 False: ON_PARTITION_JOINED asks for `add_partition` before its records go.
-            is_held: none of its records goes before `release_transaction`.
+            question: whether the transaction before has ended at the brokers; no record goes before
+                it has. (slot, frame, head, state): who is asked, DescribeTransactions, how the
+                answer begins behind its throttle time, and how it goes on while it has not. Any
+                other answer, or none, lets the records go; one with another head is told by
+                QUESTION_REFUSED. None: there is nothing to wait for.
         """
-    def release_transaction(self) -> None:
-        """The transaction is held no longer: its records may go."""
     def add_partition(self, topic: str, partition: int) -> None:
         """A partition is part of the transaction: its records may go."""
     def abort_undrained(self, code: int, why: str) -> None:

@@ -29,8 +29,7 @@ from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
     DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_RELEASE_TRANSACTION, DO_SEND, DO_SWAP, DO_THROTTLE,
-    DO_TOPIC_ID, METADATA_REFRESHED,
+    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
     Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
@@ -223,11 +222,14 @@ cdef class Engine:
         command.address_bytes = len(address)
         self._push(command)
 
-    def send_frame(self, int slot, int64_t token, bytes frame, bytes releases=b""):
-        """Send a whole request; ON_RESPONSE follows in any case. See engine.pyi."""
+    def send_frame(
+        self, int slot, int64_t token, bytes frame, bytes releases=b"", int64_t ending=0,
+    ):
+        """Send a whole request. See engine.pyi."""
         cdef Event* command = self._command(DO_SEND, slot, frame + releases)
         command.token = token
         command.release_bytes = len(releases)
+        command.ending = ending
         self._push(command)
 
     def connection_ready(self, int slot, int16_t produce_version):
@@ -279,16 +281,14 @@ cdef class Engine:
         """Fail everything queued; later sends are welcome."""
         self._push(self._command(DO_ABORT, -1, None, code))
 
-    def begin_transaction(self, bint adds_implicitly, bint is_held=False):
+    def begin_transaction(self, bint adds_implicitly, question=None):
         """Take records, which belong to a new transaction. See engine.pyi."""
-        cdef Event* command = self._command(DO_BEGIN_TRANSACTION, -1, None)
-        command.adds_implicitly, command.is_held = adds_implicitly, is_held
+        slot, frame, head, state = question or (-1, b"", b"", b"")
+        cdef Event* command = self._command(DO_BEGIN_TRANSACTION, slot, frame + head + state)
+        command.adds_implicitly, command.is_held = adds_implicitly, question is not None
+        command.address_bytes, command.release_bytes = len(head), len(head) + len(state)
         self._push(command)
         accumulator_open(&self.accumulator)
-
-    def release_transaction(self):
-        """The transaction is held no longer: its records may go."""
-        self._push(self._command(DO_RELEASE_TRANSACTION, -1, None))
 
     def add_partition(self, str topic, int32_t partition):
         """A partition is part of the transaction: its records may go."""

@@ -8,7 +8,8 @@ from fastprod._core.records.record_batch cimport ProducerBatch
 cdef enum RequestKind:
     REQUEST_PRODUCE = 0
     REQUEST_CONTROL = 1
-    REQUEST_KINDS = 2
+    REQUEST_QUESTION = 2        # see held_transaction
+    REQUEST_KINDS = 3
 
 cdef struct RequestPlace:
     # Where a batch was sent: what its answer will name, also when the batch is gone.
@@ -26,7 +27,7 @@ cdef struct Request:
     int32_t kind
     int32_t correlation_id
     int16_t version
-    int64_t token               # REQUEST_CONTROL: the control thread's name for it
+    int64_t token               # the control thread's name for it; the transaction that waits
     int64_t sent_ns
     int64_t grace_ns            # throttle time that the time-out does not count (P-G.2.4)
     bint is_written             # every byte is in the socket

@@ -11,16 +11,19 @@ from fastprod._core.engine.accumulator cimport Accumulator, NO_SLOT, Partition, 
 from fastprod._core.engine.completion cimport (
     produce_answered, produce_failed, produce_lost, produce_unanswered,
 )
-from fastprod._core.engine.control_commands cimport control_handler, obey_all
+from fastprod._core.engine.control_commands cimport (
+    control_handler, obey_all, serve_transaction,
+)
 from fastprod._core.engine.control_queue cimport (
     Event, ON_CONNECT_WANTED, ON_METADATA_WANTED, ON_STOPPED, event_free, event_new, event_push,
     event_queue_destroy, event_queue_init,
 )
 from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.engine.expiry cimport abort_all, expire
+from fastprod._core.engine.held_transaction cimport question_handler
 from fastprod._core.engine.in_flight cimport (
-    REQUEST_CONTROL, REQUEST_PRODUCE, Request, in_flight_can_send, next_correlation_id,
-    request_free,
+    REQUEST_CONTROL, REQUEST_PRODUCE, REQUEST_QUESTION, Request, in_flight_can_send,
+    next_correlation_id, request_free,
 )
 from fastprod._core.engine.load_table cimport update_load
 from fastprod._core.engine.node_connection cimport (
@@ -38,7 +41,6 @@ from fastprod._core.engine.sender_state cimport (
     DRAIN_AND_STOP, IoThread, MAX_NODES, NODE_DOWN, NODE_READY, Node, RequestHandler, STOP_NOW,
     pthread_t,
 )
-from fastprod._core.engine.sequences cimport transaction_tell
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.channel cimport CH_OPEN, CLOSE_LOCAL, channel_is_sending
 from fastprod._core.io.layer cimport layer_ticket_clear
@@ -70,6 +72,7 @@ cdef FpStatus io_init(
     io.transport = tcp_transport()
     io.handlers[<int32_t>REQUEST_PRODUCE] = _produce_handler()
     io.handlers[<int32_t>REQUEST_CONTROL] = control_handler()
+    io.handlers[<int32_t>REQUEST_QUESTION] = question_handler()
     io.producer_id = -1
     io.producer_epoch = -1
     io.random_state = <uint64_t>fp_now_ns() | 1
@@ -132,6 +135,8 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
     free(io.disconnect_reason)
     free(io.producer_id_error)
     sealer_free(&io.sealer)
+    event_free(io.question)
+    event_free(io.end_request)
     event_queue_destroy(&io.commands)
     event_queue_destroy(&io.events)
 
@@ -300,7 +305,7 @@ cdef bint _turn(IoThread* io) noexcept nogil:
                 node_count_bytes(io.nodes[slot])
     _serve_limbo(io)
     if io.is_transactional:
-        transaction_tell(io)
+        serve_transaction(io)
     wake_by(io, timer_next_ns(&io.waits))
     wake_by(io, timer_next_ns(&io.expiries))
     if io.max_idle_ns >= 0 and io.selector.loop.oldest != NULL:     # the next to be idle too long

@@ -173,10 +173,15 @@ cdef struct IoThread:
     bint in_transaction         # partitions may join it
     bint adds_implicitly        # by their first Produce request, not AddPartitionsToTxn (KIP-890)
     bint transaction_is_held    # the one before is still being ended: nothing of it leaves
+    Event* question             # owned; asks whether it has ended; NULL: of no transaction yet
+    bint question_is_out        # and has no answer
+    int32_t question_count      # answers that it has not
+    int64_t question_due_ns
     int32_t joined_count        # partitions of the transaction
     Partition* joining          # borrowed; those that the control thread has to be told of
     int32_t transaction_code    # what the transaction's first failed batch failed with; 0: none
     int64_t ending              # token of who waits for its end; 0: nobody (DO_END_TRANSACTION)
+    Event* end_request          # owned; a DO_SEND that goes at this end, or NULL
     Node** nodes                # owned; by slot
     int32_t node_count
     Node limbo                  # partitions without a known leader

@@ -3,6 +3,7 @@ is part of the open transaction (P-I.2)."""
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from fastprod._core.engine.accumulator cimport Partition
+from fastprod._core.engine.control_queue cimport Event
 from fastprod._core.engine.sender_state cimport IoThread
 from fastprod._core.records.record_batch cimport ProducerBatch
 
@@ -34,9 +35,12 @@ cdef bint sequence_can_retry(
     int64_t log_start_offset) noexcept nogil
 
 # A new transaction; `adds_implicitly`: partitions join it by their first Produce request (KIP-890),
-# else the control thread has to add them before their records go. `is_held`: none goes for now.
-cdef void transaction_begin(IoThread* io, bint adds_implicitly, bint is_held) noexcept nogil
+# else the control thread has to add them before their records go.
+cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil
+# No partition joins any more; `token` of who waits until every record has its outcome.
+cdef void transaction_end(IoThread* io, int64_t token) noexcept nogil
 # P-I.2.1, P-A.3.10: the partition has records of the open transaction: it is to be part of it.
 cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil
-# Once a turn: tell the control thread who joined, and that all of an ending transaction is done.
-cdef void transaction_tell(IoThread* io) noexcept nogil
+# Once a turn: tell the control thread who joined, and that all of an ending transaction is done; or
+# return the request that waited for that.
+cdef Event* transaction_tell(IoThread* io) noexcept nogil

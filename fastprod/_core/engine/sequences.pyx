@@ -15,8 +15,8 @@ from fastprod._core.bytes.kafka_errors cimport (
 )
 from fastprod._core.engine.accumulator cimport Partition
 from fastprod._core.engine.control_queue cimport (
-    Event, ON_PARTITION_JOINED, ON_PRODUCER_ID_WANTED, ON_TRANSACTION_DRAINED, event_new,
-    event_push,
+    Event, ON_PARTITION_JOINED, ON_PRODUCER_ID_WANTED, ON_TRANSACTION_DRAINED, event_free,
+    event_new, event_push,
 )
 from fastprod._core.engine.sender_state cimport IoThread
 from fastprod._core.records.record_batch cimport ProducerBatch
@@ -260,14 +260,20 @@ cdef bint sequence_can_retry(
 
 # Transactions.
 
-cdef void transaction_begin(IoThread* io, bint adds_implicitly, bint is_held) noexcept nogil:
+cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil:
     io.transaction += 1
-    io.transaction_is_held = is_held
-    io.in_transaction = True
     io.adds_implicitly = adds_implicitly
     io.joined_count = 0
     io.transaction_code = 0
-    io.ending = 0
+    transaction_end(io, 0)
+    io.in_transaction = True
+
+
+cdef void transaction_end(IoThread* io, int64_t token) noexcept nogil:
+    io.in_transaction = False
+    io.ending = token
+    event_free(io.end_request)      # of an end that nobody waits for any more
+    io.end_request = NULL
 
 
 cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil:
@@ -284,8 +290,9 @@ cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil:
         io.joining = p
 
 
-cdef void transaction_tell(IoThread* io) noexcept nogil:
+cdef Event* transaction_tell(IoThread* io) noexcept nogil:
     cdef Event* event
+    cdef Event* request
     cdef Partition* p
     while io.joining != NULL:
         event = event_new(ON_PARTITION_JOINED, -1, NULL, 0)
@@ -297,6 +304,11 @@ cdef void transaction_tell(IoThread* io) noexcept nogil:
         event.partition = p.index
         event_push(&io.events, event)
     if io.joining == NULL and io.ending != 0 and io.listed_count == 0:
+        request = io.end_request
+        if request != NULL and io.transaction_code == 0 and io.joined_count > 0:
+            io.end_request = NULL
+            io.ending = 0
+            return request
         event = event_new(ON_TRANSACTION_DRAINED, -1, NULL, 0)
         if event != NULL:
             event.token = io.ending
@@ -306,3 +318,4 @@ cdef void transaction_tell(IoThread* io) noexcept nogil:
             event_push(&io.events, event)
     if io.joining != NULL or (io.ending != 0 and io.listed_count == 0):     # no memory: soon again
         io.wake_ns = min(io.wake_ns, io.now_ns + NO_MEMORY_PAUSE_NS)
+    return NULL

@@ -22,7 +22,7 @@ from fastprod._core.engine.accumulator cimport (
 from fastprod._core.engine.completion cimport (
     produce_answered, produce_failed, produce_unanswered,
 )
-from fastprod._core.engine.control_commands cimport obey_all
+from fastprod._core.engine.control_commands cimport obey_all, serve_transaction
 from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.engine.engine cimport Engine, TopicRef
 from fastprod._core.engine.expiry cimport abort_all, expire
@@ -35,7 +35,6 @@ from fastprod._core.engine.ready_list cimport (
 )
 from fastprod._core.engine.sender cimport sender_park, serve_node
 from fastprod._core.engine.sender_state cimport IoThread, NODE_HANDSHAKE, Node
-from fastprod._core.engine.sequences cimport transaction_tell
 from fastprod._core.engine.sticky_partitioner cimport sticky_current, sticky_produced
 from fastprod._core.engine.timer_heap cimport timer_next_ns
 from fastprod._core.io.channel cimport CLOSE_LOCAL
@@ -186,7 +185,7 @@ cdef class SenderDoor:
         touch_overdue(&self.engine.io)
         look_at_touched(&self.engine.io)
         if self.engine.io.is_transactional:
-            transaction_tell(&self.engine.io)
+            serve_transaction(&self.engine.io)
         return 0
 
     cdef int64_t _next_wait_ns(self, PartitionList* parts, int64_t soonest_ns) except? -1:

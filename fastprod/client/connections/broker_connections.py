@@ -462,12 +462,19 @@ class BrokerConnections:
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(f"broker {self.where(node_id)}: {error}") from None
 
-    def send(self, frame: bytes, pending: PendingRequest, releases: bytes = b"") -> int:
+    def send(
+        self, frame: bytes, pending: PendingRequest, releases: bytes = b"", *, ending: int = 0
+    ) -> int:
         """Send a request; returns the token that its answer will have.
 
-        An answer that begins with `releases` ends a `hold` of its node.
+        An answer that begins with `releases` ends a `hold` of its node. `ending`: it goes at that
+        end of a transaction (see engine.pyi), or must be forgotten.
         """
-        return self._requests.send(frame, pending, releases)
+        return self._requests.send(frame, pending, releases, ending=ending)
+
+    def forget(self, token: int) -> None:
+        """A request that will not go, and has no answer."""
+        self._requests.forget(token)
 
     def take_pending(self, event: ControlEvent) -> PendingRequest:
         """The request that an ON_RESPONSE event answers; it is no longer under way."""

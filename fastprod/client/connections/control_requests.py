@@ -36,19 +36,26 @@ class ControlRequests:
         self._tokens = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
 
-    def send(self, frame: bytes, pending: PendingRequest, releases: bytes = b"") -> int:
+    def send(
+        self, frame: bytes, pending: PendingRequest, releases: bytes = b"", *, ending: int = 0
+    ) -> int:
         """Send a request; returns the token that its answer will have.
 
-        An answer that begins with `releases` ends a `hold` of its node.
+        An answer that begins with `releases` ends a `hold` of its node. `ending`: it goes at that
+        end of a transaction, or must be forgotten.
         """
         token = next(self._tokens)
         self._pending[token] = pending
         slot = self._slot(pending.node_id) if pending.spare is None else pending.spare
-        if releases:
-            self._engine.send_frame(slot, token, frame, releases)
+        if releases or ending:
+            self._engine.send_frame(slot, token, frame, releases, ending)
         else:
             self._engine.send_frame(slot, token, frame)
         return token
+
+    def forget(self, token: int) -> None:
+        """A request that will not go, and has no answer."""
+        self._pending.pop(token, None)
 
     def take(self, event: ControlEvent) -> PendingRequest:
         """The request that an ON_RESPONSE event answers; it is no longer under way."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from fastprod._core.delivery.result import ERR_ABORTED, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
-from fastprod.client.transactions.describe_handler import DescribeTransactionsHandler
+from fastprod.client.transactions.ending_question import EndingQuestion
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.client.transactions.group_offsets import group_metadata_of, offsets_of
 from fastprod.client.transactions.producer_id_handlers import (
@@ -47,8 +47,9 @@ class TransactionEngine(Protocol):
     def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
     def set_producer_id_error(self, text: str) -> None: ...
     def fail(self, code: int) -> None: ...
-    def begin_transaction(self, adds_implicitly: bool, is_held: bool = False) -> None: ...
-    def release_transaction(self) -> None: ...
+    def begin_transaction(
+        self, adds_implicitly: bool, question: EndingQuestion | None = None
+    ) -> None: ...
     def add_partition(self, topic: str, partition: int) -> None: ...
     def abort_undrained(self, code: int, why: str) -> None: ...
     def end_transaction(self, token: int) -> None: ...
@@ -76,6 +77,7 @@ class TransactionManager:
         producer_id_and_epoch: (-1, -1) before the first.
         can_bump_epoch: the coordinator gives the next epoch on demand (KIP-360).
         line: the requests that wait.
+        question: whether the last transaction has ended; None: nobody can be asked.
 
     Threads: the calls of the API from any, the rest from the control thread.
     Source: TransactionManager.
@@ -118,7 +120,7 @@ class TransactionManager:
         self._needs_epoch_bump = False
         self._clock_ms = clock_ms
         self._ended_ms: int | None = None  # the last transaction with EndTxn
-        self._may_describe = True
+        self.question: EndingQuestion | None = None
         self._end_token = 0
         self._is_drained = True
 
@@ -148,15 +150,13 @@ class TransactionManager:
             self._fail_if_error()
             self._change("begin_transaction", TransactionState.IN_TRANSACTION)
             self._transaction_is_v2 = self._is_v2
-            is_held = self._may_be_ending()
-            self._engine.begin_transaction(self._transaction_is_v2, is_held)
-            if is_held:
-                self.line.enqueue(DescribeTransactionsHandler(self))
+            question = self.question if self._may_be_ending() else None
+            self._engine.begin_transaction(self._transaction_is_v2, question)
             self._open_gate(True)
 
     def _may_be_ending(self) -> bool:
         """Whether the brokers may have to write the end of the last transaction first (P-I.7.8)."""
-        if self._ended_ms is None or not (self._transaction_is_v2 and self._may_describe):
+        if self._ended_ms is None or not self._transaction_is_v2:
             return False
         return self._clock_ms() - self._ended_ms < _ENDING_MS
 
@@ -275,7 +275,6 @@ class TransactionManager:
                     self._fail_if_pending(operation)
             result: TransactionalRequestResult = begin()
             self._pending = result, target
-            self._wake()
             return result
 
     def _fail_if_pending(self, operation: str) -> None:
@@ -402,6 +401,16 @@ class TransactionManager:
                 return self.line.first()
             return handler
 
+    def early_end(self) -> tuple[TxnRequestHandler, int] | None:
+        """EndTxn of a commit that waits for its records alone, and the token of that wait; before
+        KIP-890 the line may come to have requests that go before it."""
+        with self._lock:
+            handler = self.line.first()
+            is_commit = self._state is TransactionState.COMMITTING_TRANSACTION
+            if handler is None or not handler.is_end_txn or self._is_drained or not is_commit:
+                return None
+            return (handler, self._end_token) if self._transaction_is_v2 else None
+
     def _drop_if_useless(self, handler: TxnRequestHandler) -> None:
         """Fail it if it will not be sent, wherever it stands in line: who is in front may wait for
         a broker for long."""
@@ -464,12 +473,6 @@ class TransactionManager:
         self._added_partitions.update(partitions)
         for topic, partition in partitions:
             self._engine.add_partition(topic, partition)
-
-    def records_may_go(self, *, asks_again: bool) -> None:
-        """The transaction before has ended, as far as can be known; `asks_again`: the next one may
-        ask, too."""
-        self._may_describe = asks_again
-        self._engine.release_transaction()
 
     def offsets_added(
         self,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.broker_connections import LONGEST_SLEEP_MS
 from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.connections.control_requests import PendingRequest
+from fastprod.client.transactions.ending_question import EndingQuestion, ending_question
+from fastprod.client.transactions.producer_id_handlers import EndTxnHandler
 from fastprod.client.transactions.request_handler import CoordinatorType, TxnRequestHandler
 from fastprod.client.transactions.transaction_manager import TransactionManager
 from fastprod.errors import UnsupportedVersionError
-from fastprod.protocol.api_keys import INIT_PRODUCER_ID
+from fastprod.protocol.api_keys import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from fastprod.protocol.field_types import SchemaError
 from fastprod.records import Node
 
@@ -27,9 +29,19 @@ class Connections(Protocol):
     def can_send_more(self, node_id: int) -> bool: ...
     def connect(self, node: Node, now_ms: int) -> None: ...
     def pick_version(self, node_id: int, api_key: int) -> int: ...
-    def send(self, frame: bytes, pending: PendingRequest) -> int: ...
+    def slot(self, node_id: int) -> int: ...
+    def send(self, frame: bytes, pending: PendingRequest, *, ending: int = 0) -> int: ...
+    def forget(self, token: int) -> None: ...
     def disconnect_reason(self, node_id: int) -> str: ...
     def throttle(self, pending: PendingRequest, throttle_ms: int) -> None: ...
+
+
+class _EarlyEnd(NamedTuple):
+    """An EndTxn that the engine sends by itself."""
+
+    handler: TxnRequestHandler
+    token: int
+    ending: int
 
 
 class TransactionRequests:
@@ -64,6 +76,8 @@ class TransactionRequests:
         self._request_timeout_ms = request_timeout_ms
         self._clock_ms = clock_ms
         self._in_flight: TxnRequestHandler | None = None
+        self._early_end: _EarlyEnd | None = None
+        self._may_ask_for_ends = True
         self._waiting_for: Node | None = None
 
     def why_waiting(self) -> str:
@@ -81,6 +95,7 @@ class TransactionRequests:
         while self._in_flight is None:
             handler = self._manager.next_request()
             if handler is None:
+                self._maybe_end_early(now_ms)
                 break
             if handler.due_ms > now_ms:
                 return handler.due_ms - now_ms
@@ -127,7 +142,45 @@ class TransactionRequests:
             return 0
         return LONGEST_SLEEP_MS  # when it is connected, or cannot be, we are woken
 
-    def _send(self, handler: TxnRequestHandler, node: Node) -> None:
+    def _maybe_end_early(self, now_ms: int) -> None:
+        """Hand EndTxn to the engine while the last records are under way; if anything is amiss it
+        is sent when its turn has come."""
+        found = self._manager.early_end()
+        if found is None:
+            return
+        handler, ending = found
+        node = self._manager.line.coordinator(handler)
+        if node is None or handler.due_ms > now_ms or not self._states.is_ready(node.id, now_ms):
+            return
+        if self._connections.can_send_more(node.id):
+            self._send(handler, node, ending)
+
+    def drained(self, ending: int) -> None:
+        """Every record has its outcome, and the engine has not sent EndTxn; or it knew of none."""
+        early = self._early_end
+        if early is not None and early.ending <= ending:
+            self._early_end = self._in_flight = None
+            self._connections.forget(early.token)
+            self._manager.line.enqueue(early.handler)
+
+    def question_refused(self) -> None:
+        """The coordinator does not tell whether a transaction has ended: it is not asked again."""
+        self._may_ask_for_ends = False
+        self._manager.question = None
+
+    def _question(self, node: Node, *, committed: bool) -> EndingQuestion | None:
+        """P-I.7.8"""
+        if not self._may_ask_for_ends:
+            return None
+        try:
+            self._connections.pick_version(node.id, DESCRIBE_TRANSACTIONS)
+        except UnsupportedVersionError:
+            return None
+        slot = self._connections.slot(node.id)
+        transactional_id = self._manager.transactional_id
+        return ending_question(slot, self._client_id, transactional_id, committed=committed)
+
+    def _send(self, handler: TxnRequestHandler, node: Node, ending: int = 0) -> None:
         api = handler.api
         try:
             if handler.coordinator_type is CoordinatorType.TRANSACTION:
@@ -141,7 +194,12 @@ class TransactionRequests:
         frame = api.request_frame(version, 0, self._client_id, message)
         self._manager.sent(handler)
         self._in_flight = handler
-        self._connections.send(frame, PendingRequest(api.key, version, node.id))
+        if isinstance(handler, EndTxnHandler):
+            self._manager.question = self._question(node, committed=handler.committed)
+        pending = PendingRequest(api.key, version, node.id)
+        token = self._connections.send(frame, pending, ending=ending)
+        if ending:
+            self._early_end = _EarlyEnd(handler, token, ending)
 
     def _learn(self, node: Node) -> None:
         versions = self._states.api_versions(node.id)
@@ -157,6 +215,9 @@ class TransactionRequests:
         """
         handler, self._in_flight = self._in_flight, None
         assert handler is not None
+        early, self._early_end = self._early_end, None
+        if early is not None:
+            self._manager.drained(early.ending, 1, 0)
         if event.data is None:
             self._manager.lost(handler)
             return

@@ -108,7 +108,7 @@ class World:
         """(slot, token, header) of every frame since it was last asked for."""
         return [
             (slot, token, kio_codec.request_header(frame[4:]))
-            for slot, token, frame in self.engine.take("send_frame")
+            for slot, token, frame, *_ in self.engine.take("send_frame")
         ]
 
     def answer(self, api_key: int, **fields: Any) -> None:

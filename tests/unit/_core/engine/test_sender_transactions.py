@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fastprod._core.delivery.result import ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.errors import OutOfOrderSequenceError, TransactionAbortedError
+from fastprod.protocol.api_keys import END_TXN
 from support.engine.sender_steps import PRODUCER_ID, TIMEOUT_MS, Steps, offset, outcome, retried
 from support.oracle import kio_codec
 
@@ -58,23 +61,6 @@ def test_a_closed_producer_is_not_opened_by_a_transaction() -> None:
     sender.engine.begin_transaction(True)
     with pytest.raises(OSError, match="closed"):
         sender.send()
-
-
-def test_a_transaction_that_is_held_sends_nothing_before_its_release() -> None:
-    """P-I.7.8: what is aborted meanwhile fails."""
-    sender = Steps(version=12, **IDS)
-    sender.engine.begin_transaction(True, True)
-    gone = sender.send(b"a")
-    assert sender.nothing_goes()
-    sender.engine.abort_undrained(ERR_TXN_ABORTED, "")
-    assert sender.nothing_goes()
-    assert isinstance(outcome(gone), TransactionAbortedError)
-    sender.engine.begin_transaction(True, True)
-    future = sender.send(b"b")
-    assert sender.nothing_goes()
-    sender.engine.release_transaction()
-    sender.succeed(sender.drain(), 5)
-    assert offset(future) == 5
 
 
 @pytest.mark.parametrize(("is_v2", "version"), [(True, 12), (False, 11), (False, 9), (False, 5)])
@@ -202,6 +188,70 @@ def test_a_transaction_without_records_is_at_its_end_at_once() -> None:
     sender.engine.end_transaction(2)
     (drained,) = told(sender, EventKind.ON_TRANSACTION_DRAINED)
     assert (drained.token, drained.item_count) == (2, 0)
+
+
+# A request that goes at the end (P-I.3.9).
+
+FRAME = struct.pack(">ihhih", 10, END_TXN, 0, 0, -1)
+
+
+def ending(sender: Steps, token: int) -> socket.socket:
+    """The transaction ends, and then a request goes to node 1; the far end of its connection."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    sender.door.connect_socket(1, near.detach())
+    sender.engine.end_transaction(token)
+    sender.engine.send_frame(1, 77, FRAME, ending=token)
+    return far
+
+
+def test_a_request_may_wait_for_the_end() -> None:
+    """P-I.3.9: it goes instead of the tidings."""
+    sender = sending()
+    sender.send(b"a")
+    handle = sender.drain()
+    with ending(sender, 5) as far:
+        assert told(sender, EventKind.ON_TRANSACTION_DRAINED) == []
+        with pytest.raises(BlockingIOError):
+            far.recv(100)
+        sender.succeed(handle)
+        assert told(sender, EventKind.ON_TRANSACTION_DRAINED) == []
+        assert far.recv(100) == FRAME
+        sender.door.disconnect(1)
+        (lost,) = sender.events(EventKind.ON_RESPONSE)
+        assert (lost.token, lost.data) == (77, None)
+
+
+@pytest.mark.parametrize("why", ["failed", "no records"])
+def test_a_request_that_waits_for_an_end_that_fails_never_goes(why: str) -> None:
+    """P-I.3.9"""
+    sender = sending()
+    if why == "failed":
+        sender.send(b"a")
+        sender.refuse(sender.drain(), INVALID_PRODUCER_EPOCH)
+    with ending(sender, 5) as far:
+        assert len(told(sender, EventKind.ON_TRANSACTION_DRAINED)) == 1
+        sender.engine.begin_transaction(True)
+        assert told(sender, EventKind.ON_RESPONSE) == []
+        with pytest.raises(BlockingIOError):
+            far.recv(100)
+
+
+def test_a_request_for_another_end_never_goes() -> None:
+    """P-I.3.9: it came too late, or another end was asked for."""
+    sender = sending()
+    sender.send(b"a")
+    handle = sender.drain()
+    with ending(sender, 5) as far:
+        sender.nothing_goes()
+        sender.engine.end_transaction(6)
+        sender.engine.send_frame(1, 78, FRAME, ending=5)
+        sender.nothing_goes()
+        sender.succeed(handle)
+        (drained,) = told(sender, EventKind.ON_TRANSACTION_DRAINED)
+        assert drained.token == 6
+        with pytest.raises(BlockingIOError):
+            far.recv(100)
 
 
 # Failures.

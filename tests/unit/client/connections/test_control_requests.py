@@ -16,7 +16,7 @@ def test_each_request_has_a_token_by_which_its_answer_is_known() -> None:
     requests = ControlRequests(engine, lambda node_id: node_id + 10)
     first, second = PendingRequest(METADATA, 12, 1), PendingRequest(SASL_AUTHENTICATE, 2, 2)
     tokens = [requests.send(b"f", first), requests.send(b"g", second, b"ok")]
-    assert engine.take("send_frame") == [(11, tokens[0], b"f"), (12, tokens[1], b"g", b"ok")]
+    assert engine.take("send_frame") == [(11, tokens[0], b"f"), (12, tokens[1], b"g", b"ok", 0)]
     for token, pending in zip(reversed(tokens), (second, first), strict=True):
         answer = ControlEvent(EventKind.ON_RESPONSE, token=token)
         assert requests.take(answer) is pending

@@ -136,7 +136,7 @@ def test_a_basic_transaction(level: int) -> None:
     result.acknowledge()
     assert world.engine.take("set_producer_id") == [(PRODUCER_ID, 0)]
     world.manager.begin_transaction()
-    assert world.engine.take("begin_transaction") == [(level == 2, False)]
+    assert world.engine.take("begin_transaction") == [(level == 2, None)]
     assert world.gate == [True]
     world.join()
     assert world.engine.take("add_partition") == ([] if level == 2 else [("t", 0)])
@@ -533,7 +533,7 @@ def test_the_protocol_changes_between_transactions_only() -> None:
     world.engine.commands.clear()
     world.is_v2 = True
     world.begin()
-    assert world.engine.take("begin_transaction") == [(True, False)]
+    assert world.engine.take("begin_transaction") == [(True, None)]
 
 
 def test_the_protocol_goes_back_without_a_bump() -> None:
@@ -549,7 +549,7 @@ def test_the_protocol_goes_back_without_a_bump() -> None:
     result.acknowledge()
     world.engine.commands.clear()
     world.begin()
-    assert world.engine.take("begin_transaction") == [(False, False)]
+    assert world.engine.take("begin_transaction") == [(False, None)]
 
 
 def test_an_end_of_another_transaction_is_not_this_ones() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from fastprod._core.engine.control_queue import EventKind
+from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
 from fastprod.client.transactions.transaction_manager import TransactionManager
+from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError, UnsupportedVersionError
 from fastprod.protocol.api_keys import (
     API_VERSIONS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
@@ -20,6 +22,7 @@ from fastprod.protocol.api_keys import (
 )
 from support.engine import network_world
 from support.engine.network_world import World
+from support.engine.transaction_world import features
 from support.oracle import kio_codec
 
 COORDINATOR = 2
@@ -29,7 +32,7 @@ VERSIONS = network_world.VERSIONS | {FIND_COORDINATOR: (0, 6), END_TXN: (0, 5)}
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Connected to the bootstrap server."""
-    monkeypatch.setattr(network_world, "VERSIONS", VERSIONS)
+    monkeypatch.setattr(network_world, "VERSIONS", dict(VERSIONS))
     found = World(
         transactional_id="t",
         retry_backoff_ms=100,
@@ -236,3 +239,192 @@ def test_frames_are_kafkas(world: World) -> None:
     header, message = kio_codec.decode_request(frame[4:])
     assert header.api_key == FIND_COORDINATOR
     assert (list(message.coordinator_keys), message.key_type) == (["t"], 1)
+
+
+# EndTxn that the engine sends by itself, and the question behind it.
+
+
+class Ending(NamedTuple):
+    """A commit whose EndTxn was handed to the engine."""
+
+    slot: int
+    token: int
+    frame: bytes
+    ending: int
+
+
+def commit(world: World, level: int = 2, *, describes: bool = True) -> TransactionalRequestResult:
+    """A transaction with a record is open at its coordinator, and being committed."""
+    if describes:
+        network_world.VERSIONS[DESCRIBE_TRANSACTIONS] = (0, 0)
+    manager(world).learn_features(features(level))
+    result = manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    connect_coordinator(world)
+    world.turn()
+    world.answer(INIT_PRODUCER_ID, throttle_time=0, error_code=0, producer_id=7, producer_epoch=1)
+    result.acknowledge()
+    manager(world).begin_transaction()
+    found = manager(world).begin_commit()
+    world.engine.commands.clear()
+    world.turn()
+    return found
+
+
+def handed_over(world: World) -> Ending:
+    """What the engine was given to send at the end of the transaction."""
+    ((slot, token, frame, releases, ending),) = world.engine.take("send_frame")
+    assert kio_codec.request_header(frame[4:]).api_key == END_TXN
+    assert releases == b""
+    return Ending(slot, token, frame, ending)
+
+
+def answer_end(world: World, end: Ending, code: int = 0) -> None:
+    """Answer EndTxn, of the version with an epoch."""
+    body = {
+        "throttle_time": 0,
+        "error_code": code,
+        "producer_id": -1 if code else 7,
+        "producer_epoch": -1 if code else 2,
+    }
+    version = kio_codec.request_header(end.frame[4:]).version
+    frame = kio_codec.encode_response(END_TXN, version, 0, body)
+    world.tell(EventKind.ON_RESPONSE, end.slot, token=end.token, data=frame[4:])
+
+
+def drain(world: World, ending: int, partitions: int = 1, code: int = 0) -> None:
+    world.tell(EventKind.ON_TRANSACTION_DRAINED, token=ending, item_count=partitions, code=code)
+
+
+def test_a_commit_is_handed_to_the_engine_while_its_records_are_under_way(world: World) -> None:
+    """P-I.3.9: its answer is the first that is heard of the end."""
+    result = commit(world)
+    end = handed_over(world)
+    assert end.ending == manager(world)._end_token
+    world.turn()
+    assert world.engine.take("send_frame") == []
+    answer_end(world, end)
+    assert result.is_completed
+    assert result.error is None
+    assert world.engine.take("set_producer_id") == [(7, 2)]
+
+
+def test_a_commit_that_the_engine_did_not_send_is_sent_as_always(world: World) -> None:
+    """P-I.3.9: as when it came too late."""
+    result = commit(world)
+    end = handed_over(world)
+    drain(world, end.ending)
+    world.turn()
+    ((slot, token, frame),) = world.engine.take("send_frame")
+    assert slot == end.slot
+    answer_end(world, Ending(slot, token, frame, 0))
+    assert result.is_completed
+    assert result.error is None
+
+
+def test_a_commit_whose_records_failed_is_not_sent(world: World) -> None:
+    """P-I.3.9, P-I.6.1"""
+    result = commit(world)
+    end = handed_over(world)
+    failed = ControlEvent(EventKind.ON_FAILED, topic="t", partition=0, code=10, item_count=1)
+    manager(world).batch_failed(failed)
+    drain(world, end.ending, code=10)
+    world.turn()
+    assert world.engine.take("send_frame") == []
+    assert result.error is not None
+    assert result.error.abortable
+
+
+def test_the_end_before_is_not_this_one(world: World) -> None:
+    """P-I.3.9"""
+    commit(world)
+    end = handed_over(world)
+    drain(world, end.ending - 1)
+    world.turn()
+    assert world.engine.take("send_frame") == []
+    drain(world, end.ending)
+    world.turn()
+    assert len(world.engine.take("send_frame")) == 1
+
+
+def test_a_commit_is_lost_with_its_connection(world: World) -> None:
+    """P-I.3.6: it is sent again, by the coordinator that is found then."""
+    result = commit(world)
+    end = handed_over(world)
+    world.tell(EventKind.ON_RESPONSE, end.slot, token=end.token, data=None)
+    world.turn()
+    answer_search(world)
+    world.now_ms += 100
+    world.turn()
+    ((slot, token, frame),) = world.engine.take("send_frame")
+    answer_end(world, Ending(slot, token, frame, 0))
+    assert result.error is None
+    assert result.is_completed
+
+
+def test_before_kip_890_a_commit_waits_in_line(world: World) -> None:
+    """P-I.3.9: partitions that join late go before it."""
+    commit(world, level=1)
+    assert world.engine.take("send_frame") == []
+
+
+def test_an_abort_waits_in_line(world: World) -> None:
+    """P-I.3.9"""
+    commit(world)
+    end = handed_over(world)
+    answer_end(world, end)
+    begin_another(world)
+    manager(world).begin_abort()
+    world.turn()
+    assert world.engine.take("send_frame") == []
+
+
+def begin_another(world: World) -> Any:
+    """A transaction behind one that has ended; what is asked before its records go."""
+    result = manager(world).pending_result
+    assert result is not None
+    result.acknowledge()
+    manager(world).begin_transaction()
+    ((adds_implicitly, question),) = world.engine.take("begin_transaction")
+    assert adds_implicitly
+    return question
+
+
+def test_who_coordinates_is_asked_whether_the_transaction_has_ended(world: World) -> None:
+    """P-I.7.8"""
+    commit(world)
+    answer_end(world, handed_over(world))
+    question = begin_another(world)
+    assert question.slot == world.slot(COORDINATOR)
+    assert question.state.endswith(b"PrepareCommit")
+
+
+@pytest.mark.parametrize("why", ["too old", "refused", "late", "no records"])
+def test_nothing_is_asked(world: World, why: str) -> None:
+    """P-I.7.8"""
+    commit(world, describes=why != "too old")
+    end = handed_over(world)
+    if why == "no records":
+        drain(world, end.ending, partitions=0)
+        world.turn()
+    else:
+        answer_end(world, end)
+    if why == "refused":
+        world.tell(EventKind.ON_QUESTION_REFUSED)
+    elif why == "late":
+        world.now_ms += 100
+    assert begin_another(world) is None
+
+
+def test_a_coordinator_that_does_not_tell_is_not_asked_again(world: World) -> None:
+    """P-I.7.8"""
+    commit(world)
+    answer_end(world, handed_over(world))
+    assert begin_another(world) is not None
+    world.tell(EventKind.ON_QUESTION_REFUSED)
+    manager(world).begin_commit()
+    world.turn()
+    answer_end(world, handed_over(world))
+    assert begin_another(world) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod._core.engine.error_flags import classes
+from fastprod._core.delivery.error_flags import classes
 from fastprod.error_codes import KAFKA_ERRORS
 
 RETRIABLE = {2, 3, 5, 6, 7, 13, 19, 20, 51, 56, 72, 74, 75, 89, 100, 103}

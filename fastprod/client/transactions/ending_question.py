@@ -1,0 +1,54 @@
+"""EndingQuestion: what is asked before the records of the next transaction go (P-I.7.8)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from fastprod.protocol.field_types import Output, write_uvarint
+from fastprod.protocol.messages.transaction import describe_transactions
+from fastprod.protocol.messages.transaction.describe_transactions import (
+    DescribeTransactionsRequest,
+)
+
+VERSION: Final = 0
+"""The one whose answer the I/O thread knows."""
+
+
+class EndingQuestion(NamedTuple):
+    """DescribeTransactions, and how its answer reads while a transaction is being ended.
+
+    Attributes:
+        slot: the engine's number for the coordinator.
+        frame: the request.
+        head: what an answer has behind its throttle time, up to the state.
+        state: the state's name in it, while the transaction has not ended.
+    """
+
+    slot: int
+    frame: bytes
+    head: bytes
+    state: bytes
+
+
+def ending_question(
+    slot: int, client_id: str, transactional_id: str, *, committed: bool
+) -> EndingQuestion:
+    """The question about a transaction that is being committed, or aborted."""
+    message = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    frame = describe_transactions.API.request_frame(VERSION, 0, client_id, message)
+    # An array of one: no error, the id, the state.
+    head = _compact_count(1) + struct.pack(">h", 0) + _compact_text(transactional_id)
+    state = _compact_text("PrepareCommit" if committed else "PrepareAbort")
+    return EndingQuestion(slot, frame, head, state)
+
+
+def _compact_count(count: int) -> bytes:
+    out = Output()
+    write_uvarint(out, count + 1)
+    return bytes(out)
+
+
+def _compact_text(text: str) -> bytes:
+    data = text.encode()
+    return _compact_count(len(data)) + data
