@@ -103,9 +103,9 @@ check: dev ## formatting, types, layers, sizes, stubs
 mutants: dev ## faults put into the source one by one: each is caught by the tests
 	$(BIN)/python ci/mutants.py
 
-bench: dev ## the benchmarks, with their rivals, against their budgets
+bench: dev ## the benchmarks, with their rivals, against their budgets; plots in docs/benchmarks
 	ci/kafka resolve
-	bench/run
+	bench/run --plots docs/benchmarks
 
 bench-spark: dev ## our Spark sink beside Spark's own, against the limits; takes up where it was
 	ci/kafka resolve

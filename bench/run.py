@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import budget, report
+from bench import budget, plots, report
 from bench.macro import broker, latency, memory, spinner, throughput
 from bench.point import Point
 from bench.series import alternate
@@ -62,6 +62,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
     parser.add_argument(
+        "--plots", type=Path, metavar="FOLDER", help="draw each point there, as SVG files"
+    )
+    parser.add_argument(
         "--accept", action="store_true", help="all points, and the project's limits must hold"
     )
     parser.add_argument("--list", action="store_true", help="print the points' names and end")
@@ -92,7 +95,9 @@ def _say(text: str) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _measure(points: list[Point], accept: bool) -> tuple[dict[str, Any], list[budget.Verdict]]:
+def _measure(
+    points: list[Point], accept: bool, plots_folder: Path | None
+) -> tuple[dict[str, Any], list[budget.Verdict]]:
     bounds = budget.read_bounds()
     budget.check_points(bounds, {point.name for point in all_points()})
     kinds = budget.KINDS if accept else ("budget",)
@@ -111,6 +116,8 @@ def _measure(points: list[Point], accept: bool) -> tuple[dict[str, Any], list[bu
             print(report.table(point, series, server.name))
             print(report.figure_lines(figures), end="\n\n", flush=True)
             verdicts += budget.judge(bounds, point.name, figures, kinds)
+            if plots_folder is not None:
+                plots.draw(point, series, plots_folder)
             found[point.name] = {"rows": report.as_json(series), "figures": figures}
     return found, verdicts
 
@@ -123,7 +130,7 @@ def main(argv: list[str]) -> int:
         return 0 if given.list else 2
     conditions = report.machine()
     print("\n".join(f"{name}: {value}" for name, value in conditions.items()), end="\n\n")
-    found, verdicts = _measure(points, given.accept)
+    found, verdicts = _measure(points, given.accept, given.plots)
     print(report.verdict_lines(verdicts))
     missed = [each for each in verdicts if not each.is_kept]
     print(f"{len(verdicts)} bounds, {len(missed)} missed")
