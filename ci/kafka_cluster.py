@@ -293,6 +293,14 @@ class KafkaCluster:
             )
         return done.stdout + done.stderr
 
+    def set_feature(self, name: str, level: int, verb: str = "downgrade") -> None:
+        """Let the cluster agree on another level of a feature. Blocks: for some seconds."""
+        self.run_class(
+            "org.apache.kafka.tools.FeatureCommand",
+            *("--bootstrap-server", self.bootstrap_servers, verb),
+            *("--feature", f"{name}={level}"),
+        )
+
     def dump_log(
         self, topic: str, partition: int, *, node_id: int | None = None, timeout_s: float = 60.0
     ) -> list[log_dump.DumpedBatch]:

@@ -114,7 +114,7 @@ class TransactionalProducer(BulkProducer):
 
         Raises:
             KafkaTimeoutError: not in time; the same call again goes on waiting. Nothing else but
-                `close` is possible before.
+                `close` is possible before: it is not `abortable`.
             IllegalStateError: no transaction is open.
             ProducerClosedError: `close` was called.
             KafkaError: a record of the transaction failed, or the brokers refuse it, and nothing is
@@ -215,9 +215,11 @@ class TransactionalProducer(BulkProducer):
             if time.monotonic() >= deadline_s:
                 why = self._network_client.why_no_coordinator()
                 because = f": {why}" if why else ""
+                manager = self._network_client.transactions
                 raise KafkaTimeoutError(
                     f"{result.operation}() did not end within {longest_s * 1000:,.0f} ms{because}; "
-                    f"call it again to go on waiting, or raise max_block_ms"
+                    f"call it again to go on waiting, or raise max_block_ms",
+                    abortable=manager is not None and manager.can_abort,
                 )
         result.acknowledge()
 

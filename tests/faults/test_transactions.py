@@ -282,8 +282,9 @@ def test_a_commit_waits_for_every_record(new_peer: PeerFactory, level: int) -> N
         producer.begin_transaction()
         futures = [producer.send("t", b"a", partition=partition) for partition in range(3)]
         peer.on(PRODUCE).hold()
-        with pytest.raises(KafkaTimeoutError, match=r"commit_transaction\(\)"):
+        with pytest.raises(KafkaTimeoutError, match=r"commit_transaction\(\)") as caught:
             producer.commit_transaction(0.05)
+        assert (caught.value.retriable, caught.value.abortable) == (True, False)
         peer.wait_until_held()
         assert peer.requests(END_TXN) == []
         with pytest.raises(IllegalStateError, match=r"commit_transaction\(\) has not ended"):
@@ -306,8 +307,9 @@ def test_a_call_that_timed_out_goes_on_waiting_for_the_same(
         peer.on(END_TXN).hold()
         producer.begin_transaction()
         producer.send("t", b"a", partition=0).result(WAIT_S)
-        with pytest.raises(KafkaTimeoutError, match="EndTxn has no answer yet"):
+        with pytest.raises(KafkaTimeoutError, match="EndTxn has no answer yet") as caught:
             call(0.5)
+        assert caught.value.abortable is not is_commit
         peer.wait_until_held()
         peer.release()
         call(WAIT_S)

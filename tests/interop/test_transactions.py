@@ -23,27 +23,15 @@ from support.records.readers import read_with_confluent
 WAIT_S = 60.0
 READERS_TIMEOUT_S = 20.0
 INPUTS = 1_000
-FEATURES = "org.apache.kafka.tools.FeatureCommand"
+LEVEL = "transaction.version"
 
 
 @pytest.fixture(scope="module")
 def old_kafka() -> Iterator[KafkaCluster]:
     """A node with the protocol before KIP-890."""
     with KafkaCluster(1) as cluster:
-        set_level(cluster, "downgrade", 1)
+        cluster.set_feature(LEVEL, 1)
         yield cluster
-
-
-def set_level(cluster: KafkaCluster, verb: str, level: int) -> None:
-    """Let the cluster agree on a level of transaction.version."""
-    cluster.run_class(
-        FEATURES,
-        "--bootstrap-server",
-        cluster.bootstrap_servers,
-        verb,
-        "--feature",
-        f"transaction.version={level}",
-    )
 
 
 @pytest.fixture(params=[1, 2], ids=["before KIP-890", "KIP-890"])
@@ -296,12 +284,12 @@ def test_a_cluster_that_changes_the_protocol_is_followed(
             for verb in ("", "upgrade", "downgrade"):
                 if verb:
                     level = 3 - level
-                    set_level(old_kafka, verb, level)
+                    old_kafka.set_feature(LEVEL, level, verb)
                 for number in range(3):
                     expected.append(b"%d-%d" % (level, number))
                     with producer.transaction():
                         producer.send(name, expected[-1])
     finally:
         if level != 1:
-            set_level(old_kafka, "downgrade", 1)
+            old_kafka.set_feature(LEVEL, 1)
     assert values(old_kafka, name) == {0: expected}

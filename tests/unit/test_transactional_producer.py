@@ -80,8 +80,11 @@ def test_a_wait_is_bounded_and_may_be_repeated() -> None:
     """P-A.8.7, P-L.26, P-L.27: by max_block_ms or the call's own time-out."""
     with new_producer(max_block_ms=10) as producer:
         for timeout in (None, 0, 0.01):
-            with pytest.raises(KafkaTimeoutError, match=r"init_transactions\(\).*call it again"):
+            with pytest.raises(
+                KafkaTimeoutError, match=r"init_transactions\(\).*call it again"
+            ) as caught:
                 producer.init_transactions(timeout)
+            assert not caught.value.abortable
         with pytest.raises(IllegalStateError, match=r"init_transactions\(\) has not ended"):
             producer.begin_transaction()
         with pytest.raises(ValueError, match="timeout"):

@@ -199,8 +199,16 @@ def _bound_ports(broker: Broker) -> Sequence[int]:
 
 
 @contextlib.contextmanager
-def apache_cluster(seed: int, **settings: str) -> Iterator[ApacheCluster]:
-    """Open Apache Kafka behind a proxy, for the time of a `with`."""
+def apache_cluster(
+    seed: int, *, is_first_protocol: bool = False, **settings: str
+) -> Iterator[ApacheCluster]:
+    """Open Apache Kafka behind a proxy, for the time of a `with`.
+
+    Args:
+        seed: of the proxy.
+        is_first_protocol: transactions as before KIP-890.
+        settings: of the nodes.
+    """
     known = {
         "auto.create.topics.enable": "false",
         "broker.session.timeout.ms": str(SESSION_MS),
@@ -218,5 +226,7 @@ def apache_cluster(seed: int, **settings: str) -> Iterator[ApacheCluster]:
             heap=HEAP,
         )
         with kafka:
+            if is_first_protocol:
+                kafka.set_feature("transaction.version", 1)
             proxy.lead_to(kafka.ports(_CLIENTS))
             yield ApacheCluster(proxy, kafka)

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Protocol
 
 from support.chaos.conditions import ANSWERS, REQUESTS, Conditions
-from support.chaos.request_spotter import RequestSpotter
+from support.chaos.request_spotter import FrameCounter, RequestSpotter, Spotted
 
 _READ_BYTES = 64 * 1024
 _QUEUE_BYTES = 512 * 1024
@@ -22,8 +22,11 @@ class Link(Protocol):
 
     conditions: Conditions
 
-    def requested(self, api_key: int) -> None:
-        """A request of this API has begun, and is not passed on yet."""
+    def requested(self, request: Spotted) -> None:
+        """A request has begun, and is not passed on yet."""
+
+    def given_up(self, request: Spotted) -> None:
+        """A client has ended its connection before it had the answer to this one."""
 
 
 class Flow:
@@ -44,6 +47,8 @@ class Flow:
         self.sink = sink
         self._chance = chance
         self._queue: deque[tuple[float, bytes]] = deque()
+        self._frames = FrameCounter()
+        self.frame_count = 0  # that the sink has, whole
         self._queued = 0
         self._last_due_s = 0.0
         self.is_ended = False  # the source has
@@ -106,6 +111,7 @@ class Flow:
             except OSError:
                 self.give_up()
                 return sent
+            self.frame_count += self._frames.feed(piece[:size])
             sent += size
             self._queued -= size
             if size < len(piece):
@@ -147,6 +153,7 @@ class Pair:
         self.is_connected = False
         self.left_bytes = 0  # until a reset; 0: none is due
         self._spotter = RequestSpotter()
+        self._requests: list[Spotted] = []
 
     def readable(self, sock: socket.socket, now_s: float) -> None:
         """Read from one of the two."""
@@ -154,10 +161,19 @@ class Pair:
             if flow.source is sock and flow.wants_bytes:
                 data = flow.read()
                 if flow.way == REQUESTS:
-                    for key in self._spotter.feed(data):
-                        self.link.requested(key)
+                    for request in self._spotter.feed(data):
+                        self._requests.append(request)
+                        self.link.requested(request)
                 if data:
                     flow.put(data, now_s, self.link.conditions)
+                elif flow.is_ended and flow.way == REQUESTS:
+                    self._give_up()
+
+    def _give_up(self) -> None:
+        """The client is gone; note what it has no answer to. (Each of its requests gets one.)"""
+        for request in self._requests[self.flows[1].frame_count :]:
+            self.link.given_up(request)
+        self._requests.clear()
 
     def writable(self, sock: socket.socket) -> None:
         """One of the two takes bytes again; the server: is connected, or refuses."""
@@ -198,6 +214,7 @@ class Pair:
         for sock in (self.client, self.server):
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._give_up()
         for flow in self.flows:
             flow.give_up()
 

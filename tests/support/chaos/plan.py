@@ -12,6 +12,7 @@ from support.chaos.conditions import ANSWERS, BOTH, GOOD, REQUESTS, Conditions
 
 ALL = -1
 FIRST_FAULT_S = 0.5
+SMALL_BATCH = 200
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,21 @@ class LoadPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of a run: `Plan.of(seed, seconds)`."""
+    """All of a run: `Plan.of(seed, seconds)`.
+
+    Attributes:
+        always: the network where nothing is wrong.
+        is_first_protocol: transactions as before KIP-890.
+        network: its faults, one after the other.
+        nodes: likewise; one at a time is harmed.
+        loads: all at once.
+    """
 
     seed: int
     seconds: float
     partitions: int
     always: Conditions
+    is_first_protocol: bool
     network: tuple[Fault, ...]
     nodes: tuple[Fault, ...]
     loads: tuple[LoadPlan, ...] = field(default=())
@@ -90,6 +100,7 @@ class Plan:
             seed=seed,
             seconds=seconds,
             partitions=chance.choice((1, 3, 6)),
+            is_first_protocol=chance.random() < 0.25,
             always=Conditions(latency_s=latency_s, jitter_s=latency_s * chance.random(), pieces=1),
             network=tuple(_network_faults(random.Random(f"{seed} network"), seconds)),
             nodes=tuple(_node_faults(random.Random(f"{seed} nodes"), seconds, node_pause_s)),
@@ -176,7 +187,7 @@ def _loads(seed: int) -> Iterator[LoadPlan]:
 def _load(chance: random.Random, name: str, is_transactional: bool) -> LoadPlan:
     settings: dict[str, Any] = {
         "linger_ms": chance.choice((None, 0, 3, 20)),
-        "batch_size": chance.choice((200, 16_384, 262_144)),
+        "batch_size": chance.choice((SMALL_BATCH, 16_384, 262_144)),
         "compression_type": chance.choice(("none", "none", "lz4", "zstd", "snappy", "gzip")),
         "max_in_flight_requests_per_connection": chance.choice((1, 2, 5, 5)),
         "request_timeout_ms": chance.choice((700, 1_500, 4_000)),
@@ -186,6 +197,9 @@ def _load(chance: random.Random, name: str, is_transactional: bool) -> LoadPlan:
         "connections_max_idle_ms": chance.choice((300, 540_000)),
         "metadata_recovery_rebootstrap_trigger_ms": chance.choice((2_000, 300_000)),
     }
+    time_out_ms = chance.choice((60_000, 60_000, 60_000, 3_000))
+    if is_transactional:
+        settings["transaction_timeout_ms"] = time_out_ms
     if settings["linger_ms"] is None:
         del settings["linger_ms"]
     return LoadPlan(
@@ -193,6 +207,7 @@ def _load(chance: random.Random, name: str, is_transactional: bool) -> LoadPlan:
         is_transactional,
         settings,
         chance.randrange(1 << 30),
-        chance.choice((20, 100, 300)),
+        # One record in a batch, one batch in a request, one request at a time.
+        chance.choice((20, 100, 300)) if settings["batch_size"] > SMALL_BATCH else 20,
         chance.choice((20, 200, 3_000)),
     )

@@ -9,6 +9,7 @@ import selectors
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Self
 
 from support.chaos.conditions import GOOD, Conditions
 from support.chaos.flow import Pair
+from support.chaos.request_spotter import Spotted
 
 _HOST = "127.0.0.1"
 _BACKLOG = 128
@@ -23,7 +25,7 @@ _PATIENCE_S = 20.0
 _IDLE_S = 1.0
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000  # below those that the system gives to clients
 
-Spotted = Callable[[int, int], None]
+Watch = Callable[[int, Spotted], None]
 
 
 class Way:
@@ -38,9 +40,14 @@ class Way:
         self.listener: socket.socket | None = listener
         self._proxy = proxy
 
-    def requested(self, api_key: int) -> None:
+    def requested(self, request: Spotted) -> None:
         """See `Link`."""
-        self._proxy.spotted(self.number, api_key)
+        self._proxy.spotted(self.number, request)
+
+    def given_up(self, request: Spotted) -> None:
+        """See `Link`."""
+        if request.is_first_init:
+            self._proxy.unanswered_inits[request.client_id] += 1
 
 
 class ChaosProxy:
@@ -52,6 +59,8 @@ class ChaosProxy:
 
     Threads: one of its own, which does all; the methods may be called by any, and return when it is
     so, at most after 20 s.
+
+    `unanswered_inits`: how often a client has asked for its first producer id and had no answer.
     """
 
     def __init__(self, count: int, seed: int = 0) -> None:
@@ -64,11 +73,11 @@ class ChaosProxy:
         self._bell, self._ear = socket.socketpair()
         self._ear.setblocking(False)
         self._masks: dict[socket.socket, int] = {}
-        self._watches: list[Spotted] = []
+        self._watches: list[Watch] = []
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="chaos proxy", daemon=True)
         self.connection_count = 0
-        self.passed_bytes = 0
+        self.unanswered_inits: Counter[str] = Counter()
 
     @property
     def ports(self) -> list[int]:
@@ -129,16 +138,16 @@ class ChaosProxy:
 
         self._order(do)
 
-    def watch(self, spotted: Spotted) -> Callable[[], None]:
-        """Have a function called with (node's number, API key) of each request before it goes on.
+    def watch(self, look: Watch) -> Callable[[], None]:
+        """Have a function called with each request, and its node's number, before it goes on.
 
         Args:
-            spotted: called by the proxy's thread; it may call `set_at_once`, and must not block.
+            look: called by the proxy's thread; it may call `set_at_once`, and must not block.
 
         Returns: a function that ends this.
         """
-        self._watches.append(spotted)
-        return lambda: self._watches.remove(spotted)
+        self._watches.append(look)
+        return lambda: self._watches.remove(look)
 
     def set_at_once(self, number: int, conditions: Conditions) -> None:
         """`set` for a function given to `watch`; it does not refuse connections."""
@@ -152,10 +161,10 @@ class ChaosProxy:
 
     # The rest is the thread's.
 
-    def spotted(self, number: int, api_key: int) -> None:
+    def spotted(self, number: int, request: Spotted) -> None:
         """A request has begun."""
-        for watch in list(self._watches):
-            watch(number, api_key)
+        for look in list(self._watches):
+            look(number, request)
 
     def _set(self, way: Way, conditions: Conditions) -> None:
         way.conditions = conditions

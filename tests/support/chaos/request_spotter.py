@@ -1,21 +1,41 @@
-"""RequestSpotter: finds the API keys of requests in a stream of bytes."""
+"""RequestSpotter: finds requests in a stream of bytes, and what their heads say."""
 
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
-_HEAD_BYTES = 6  # size and API key
+INIT_PRODUCER_ID = 22
+_SIZE_BYTES = 4
+_HEAD_BYTES = 512  # enough for client id and transactional id
+_FIXED = struct.Struct("!HHih")  # API key, version, correlation id, size of the client id
+_FLEXIBLE_INIT = 2
+
+
+class Spotted(NamedTuple):
+    """A request that begins.
+
+    Attributes:
+        api_key: Kafka's number of the API.
+        client_id: of who sends it.
+        is_first_init: InitProducerId of a producer that has no id yet. Who sends it twice, because
+            an answer is missing, cannot say so: the broker takes the second for a newer producer.
+    """
+
+    api_key: int
+    client_id: str
+    is_first_init: bool = False
 
 
 class RequestSpotter:
-    """Fed with what a client sends, in whatever pieces, tells which requests begin in them."""
+    """Fed with what a client sends, in whatever pieces, tells which requests are in them."""
 
     def __init__(self) -> None:
-        self._head = b""
-        self._left = 0
+        self._head = bytearray()
+        self._left = 0  # of the request, behind its head
 
-    def feed(self, data: bytes) -> list[int]:
-        """The keys of the requests whose head is complete with this piece."""
+    def feed(self, data: bytes) -> list[Spotted]:
+        """The requests whose head is complete with this piece."""
         found = []
         at = 0
         while at < len(data):
@@ -24,12 +44,64 @@ class RequestSpotter:
                 self._left -= step
                 at += step
                 continue
-            step = min(_HEAD_BYTES - len(self._head), len(data) - at)
+            step = min(self._wanted - len(self._head), len(data) - at)
             self._head += data[at : at + step]
             at += step
-            if len(self._head) == _HEAD_BYTES:
-                size, key = struct.unpack("!iH", self._head)
-                found.append(key)
-                self._left = max(size - 2, 0)
-                self._head = b""
+            if len(self._head) == self._wanted > _SIZE_BYTES:
+                found.append(_spotted(bytes(self._head[_SIZE_BYTES:])))
+                self._left = self._size - (len(self._head) - _SIZE_BYTES)
+                self._head.clear()
         return found
+
+    @property
+    def _size(self) -> int:
+        return int.from_bytes(self._head[:_SIZE_BYTES])
+
+    @property
+    def _wanted(self) -> int:
+        """Bytes of the head, with the size before it, as far as it is known."""
+        if len(self._head) < _SIZE_BYTES:
+            return _SIZE_BYTES
+        return _SIZE_BYTES + min(max(self._size, 1), _HEAD_BYTES)
+
+
+class FrameCounter:
+    """Counts the frames in a stream of bytes, each when its last byte has come."""
+
+    def __init__(self) -> None:
+        self._size = b""
+        self._left = 0
+
+    def feed(self, data: bytes) -> int:
+        """How many end in this piece."""
+        count = at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+                count += not self._left
+                continue
+            step = min(_SIZE_BYTES - len(self._size), len(data) - at)
+            self._size += data[at : at + step]
+            at += step
+            if len(self._size) == _SIZE_BYTES:
+                self._left = int.from_bytes(self._size)
+                self._size = b""
+                count += not self._left
+        return count
+
+
+def _spotted(head: bytes) -> Spotted:
+    if len(head) < _FIXED.size:  # not Kafka's
+        return Spotted(-1, "")
+    api_key, version, _, size = _FIXED.unpack_from(head)
+    at = _FIXED.size + max(size, 0)
+    client_id = head[_FIXED.size : at].decode(errors="replace")
+    if api_key != INIT_PRODUCER_ID or version < _FLEXIBLE_INIT:
+        return Spotted(api_key, client_id)
+    at += 1  # no tagged fields
+    length = head[at]  # of the transactional id, and one; below 128
+    at += length + 4  # and the time-out
+    producer_id = int.from_bytes(head[at + 1 : at + 9], signed=True) if version > 2 else -1
+    return Spotted(api_key, client_id, producer_id == -1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -23,7 +25,6 @@ from support.records.readers import stream_with_confluent
 TOPIC = "chaos"
 END_S = 180.0
 READ_S = 120.0
-CLUSTERS = {"ours": our_cluster, "apache": apache_cluster}
 NODE_PAUSE_S = {"ours": 1.0, "apache": 3.0}
 
 Load = IdempotentLoad | TransactionalLoad
@@ -65,18 +66,24 @@ def run(name: str, seed: int, seconds: float) -> Report:
     """Run a seed against a new cluster, and judge.
 
     Args:
-        name: of CLUSTERS.
+        name: of the cluster: ours or apache.
         seed: any number.
         seconds: how long faults go on; the whole takes some more.
     """
     began_s = time.monotonic()
     plan = Plan.of(seed, seconds, node_pause_s=NODE_PAUSE_S[name])
     report = Report(seed)
-    with CLUSTERS[name](seed) as cluster:
+    with _opened(name, plan) as cluster:
         cluster.create_topic(TOPIC, plan.partitions)
         run_plan(plan, cluster, report)
     report.seconds = time.monotonic() - began_s
     return report
+
+
+def _opened(name: str, plan: Plan) -> AbstractContextManager[ChaosCluster]:
+    if name == "ours":
+        return our_cluster(plan.seed, max_versions="3.0" if plan.is_first_protocol else None)
+    return apache_cluster(plan.seed, is_first_protocol=plan.is_first_protocol)
 
 
 def run_plan(plan: Plan, cluster: ChaosCluster, report: Report) -> None:
@@ -107,7 +114,7 @@ def run_plan(plan: Plan, cluster: ChaosCluster, report: Report) -> None:
     report.violations += calls.violations + live.violations
     report.violations += judge([load.journal for load in loads], seen)
     report.violations += _taken_back(live.seen, seen)
-    report.violations += _wrong_offsets(cluster, loads)
+    report.violations += wrong_offsets(cluster, loads)
     report.longest_s = calls.longest_s
     report.counts = _counts([load.journal for load in loads])
     report.counts["records read"] = sum(map(len, seen.values()))
@@ -115,8 +122,10 @@ def run_plan(plan: Plan, cluster: ChaosCluster, report: Report) -> None:
 
 
 def _load(sent: LoadPlan, cluster: ChaosCluster, plan: Plan, calls: Calls) -> Load:
-    kind = TransactionalLoad if sent.is_transactional else IdempotentLoad
-    return kind(sent, cluster.bootstrap_servers, TOPIC, plan.partitions, calls)
+    place = cluster.bootstrap_servers, TOPIC, plan.partitions, calls
+    if not sent.is_transactional:
+        return IdempotentLoad(sent, *place)
+    return TransactionalLoad(sent, *place, lambda: cluster.proxy.unanswered_inits[sent.name])
 
 
 def read_all(cluster: ChaosCluster, report: Report) -> Seen:
@@ -146,19 +155,18 @@ def _taken_back(live: Seen, seen: Seen) -> list[str]:
     return found
 
 
-def _wrong_offsets(cluster: ChaosCluster, loads: list[Load]) -> list[str]:
+def wrong_offsets(cluster: ChaosCluster, loads: Sequence[Load]) -> list[str]:
+    """Groups that are elsewhere than their loads have committed."""
     found = []
     for load in loads:
-        if isinstance(load, TransactionalLoad) and load.committed_position:
+        if isinstance(load, TransactionalLoad) and load.positions != [0]:
             try:
                 there = committed_offset(cluster.direct_servers, load.group)
             except KafkaException as error:
                 found.append(f"{load.group}: {error}")
                 continue
-            if there != load.committed_position:
-                found.append(
-                    f"{load.group} is at {there}, and {load.committed_position} was committed"
-                )
+            if there not in load.positions and (there >= 0 or 0 not in load.positions):
+                found.append(f"{load.group} is at {there}, and was committed to {load.positions}")
     return found
 
 

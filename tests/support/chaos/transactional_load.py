@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from fastprod import KafkaProducer, RecordFuture
+from fastprod.error_codes import INVALID_TXN_STATE
 from fastprod.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
 from support.chaos.calls import Calls
 from support.chaos.idempotent_load import new_value
@@ -17,10 +18,14 @@ from support.chaos.plan import LoadPlan
 
 CALL_S = 5.0
 END_S = 60.0
-TRANSACTION_S = 60.0
+DAWDLE_BELOW_S = 10.0
 _MOST_RECORDS = 40
 
 Sent = list[tuple[bytes, RecordFuture]]
+
+
+class FencedByProtocol(Exception):
+    """What Kafka's protocol makes fatal has happened: another producer goes on."""
 
 
 class TransactionalLoad:
@@ -32,15 +37,30 @@ class TransactionalLoad:
         topic: exists.
         partitions: of the topic.
         calls: has the bounds.
+        unanswered_inits: how often the load has asked for a first producer id and had no answer.
+
+    Attributes:
+        group: whose offsets are committed with the records.
+        positions: where that may be: its last position that was committed, and those after it
+            whose end nobody was told.
     """
 
     def __init__(
-        self, plan: LoadPlan, bootstrap_servers: str, topic: str, partitions: int, calls: Calls
+        self,
+        plan: LoadPlan,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        calls: Calls,
+        unanswered_inits: Callable[[], int],
     ) -> None:
         self.plan = plan
         self.journal = Journal(plan.name)
         self.group = f"group of {plan.name}"
-        self.committed_position = 0
+        self.positions = [0]
+        self._unanswered_inits = unanswered_inits
+        self._forgiven = 0
+        self._time_out_s = plan.settings["transaction_timeout_ms"] / 1000
         self._servers = bootstrap_servers
         self._topic = topic
         self._partitions = partitions
@@ -53,28 +73,42 @@ class TransactionalLoad:
         """For a thread of its own; what it raises is a violation."""
         try:
             with contextlib.ExitStack() as opened:
-                producer = self._producer(opened)
+                producer = self.open(opened)
                 while not over.wait(self._chance.uniform(0, 0.05)):
-                    began_s = time.monotonic()
-                    if self._chance.random() < 0.04:
-                        producer = self._hand_over(producer, opened)
-                    else:
-                        self._transaction(producer)
-                    took_s = time.monotonic() - began_s
-                    if took_s > TRANSACTION_S:
-                        self.journal.wrong(f"a transaction took {took_s:.1f} s")
+                    try:
+                        producer = self._next(producer, opened)
+                    except FencedByProtocol:
+                        with self._call("close", self._block_s):
+                            producer.close(0)
+                        producer = self.open(opened)
                 with self._call("close", CALL_S + self._block_s):
                     producer.close(CALL_S)
         except BaseException as error:
             self.journal.wrong(f"ended by {error!r}")
 
-    def _producer(self, opened: contextlib.ExitStack) -> KafkaProducer:
+    def _next(self, producer: KafkaProducer, opened: contextlib.ExitStack) -> KafkaProducer:
+        """One transaction; the producer for the next."""
+        began_s = time.monotonic()
+        if self._chance.random() < 0.04:
+            producer = self._hand_over(producer, opened)
+        else:
+            self.transact(
+                producer,
+                aborts=self._chance.random() < 0.2,
+                has_offsets=self._chance.random() < 0.5,
+            )
+        took_s = time.monotonic() - began_s
+        if took_s > END_S:
+            self.journal.wrong(f"a transaction took {took_s:.1f} s")
+        return producer
+
+    def open(self, opened: contextlib.ExitStack) -> KafkaProducer:
+        """A producer that is ready for transactions; closed with `opened`."""
         producer = KafkaProducer(
             {
                 **self.plan.settings,
                 "client_id": self.plan.name,
                 "transactional_id": f"id of {self.plan.name}",
-                "transaction_timeout_ms": int(TRANSACTION_S * 1000),
             },
             bootstrap_servers=self._servers,
         )
@@ -98,29 +132,69 @@ class TransactionalLoad:
                     self.journal.wrong(f"{name} did not end within {END_S:.0f} s: {error}")
                     raise
 
-    def _transaction(self, producer: KafkaProducer) -> None:
+    def transact(self, producer: KafkaProducer, *, aborts: bool, has_offsets: bool) -> bool:
+        """One transaction, noted in the journal; whether it was committed.
+
+        Raises:
+            FencedByProtocol: it is not the producer's fault that it has failed for good.
+            KafkaError: it is; the journal has the violation.
+        """
+        began_s = time.monotonic()
         sent: Sent = []
+        position = None
+        is_ending = False
         try:
             producer.begin_transaction()
             self._fill(producer, sent)
-            if self._chance.random() < 0.2:
+            if aborts:
                 self._abort(producer, sent)
-                return
-            position = self._send_offsets(producer)
+                return False
+            if has_offsets:
+                position = self._send_offsets(producer)
+            is_ending = True
             self._again("commit_transaction", producer.commit_transaction)
         except KafkaError as error:
-            self._failed(producer, sent, error)
-            return
-        self.committed_position = position or self.committed_position
+            # What a fatal error has left of it may be there only if a commit was asked for.
+            try:
+                self._failed(producer, sent, error)
+            except KafkaError as last:
+                values = [value for value, _ in sent]
+                if is_ending:
+                    self.journal.all_or_none.append(values)
+                    self.positions += [] if position is None else [position]
+                else:
+                    self.journal.absent.update(values)
+                self._judge_fatal(last, time.monotonic() - began_s)
+            return False
+        if position is not None:
+            self.positions = [position]
         self._committed(sent)
+        return True
 
     def _failed(self, producer: KafkaProducer, sent: Sent, error: KafkaError) -> None:
+        """Abort after an error, if that is possible; else it is raised."""
         self.journal.count(f"aborted for {type(error).__name__}")
         if error.fatal:
-            self.journal.wrong(f"fatal: {error!r}")
-            self.journal.all_or_none.append([value for value, _ in sent])
             raise error
         self._abort(producer, sent)
+
+    def _judge_fatal(self, error: KafkaError, age_s: float) -> None:
+        """Kafka's protocol allows it in two cases; in all others it is a violation.
+
+        The coordinator has aborted a transaction that was open for too long. Or a request for the
+        first producer id, whose answer did not come, has been sent again, and was done late: to
+        the coordinator it was a newer producer's.
+        """
+        is_fenced = isinstance(error, ProducerFencedError)
+        if age_s >= self._time_out_s and (is_fenced or error.code == INVALID_TXN_STATE):
+            self.journal.count("fenced by its time-out")
+            raise FencedByProtocol
+        if is_fenced and self._unanswered_inits() > self._forgiven:
+            self._forgiven += 1
+            self.journal.count("fenced by its own lost request")
+            raise FencedByProtocol
+        self.journal.wrong(f"fatal after {age_s:.1f} s: {error!r}")
+        raise error
 
     def _fill(self, producer: KafkaProducer, sent: Sent) -> None:
         for _ in range(self._chance.randrange(_MOST_RECORDS)):
@@ -132,11 +206,11 @@ class TransactionalLoad:
             sent.append((value, future))
             if self._chance.random() < 0.02:
                 time.sleep(self._chance.uniform(0, 0.2))
+        if self._time_out_s < DAWDLE_BELOW_S and self._chance.random() < 0.05:
+            time.sleep(self._time_out_s * 1.2)
 
-    def _send_offsets(self, producer: KafkaProducer) -> int | None:
-        if self._chance.random() < 0.5:
-            return None
-        position = self.committed_position + self._chance.randrange(1, 100)
+    def _send_offsets(self, producer: KafkaProducer) -> int:
+        position = self.positions[-1] + self._chance.randrange(1, 100)
         offsets = {(self._topic, 0): position}
         self._again(
             "send_offsets_to_transaction",
@@ -161,18 +235,23 @@ class TransactionalLoad:
 
     def _hand_over(self, old: KafkaProducer, opened: contextlib.ExitStack) -> KafkaProducer:
         """Another producer takes the id in the middle of a transaction; the old one is fenced."""
+        began_s = time.monotonic()
         sent: Sent = []
         try:
             old.begin_transaction()
             self._fill(old, sent)
         except KafkaError as error:
-            self._failed(old, sent, error)
+            try:
+                self._failed(old, sent, error)
+            except KafkaError as last:
+                self.journal.absent.update(value for value, _ in sent)
+                self._judge_fatal(last, time.monotonic() - began_s)
             return old
-        new = self._producer(opened)
+        new = self.open(opened)
         self.journal.absent.update(value for value, _ in sent)
-        if not sent:
-            old.send(self._topic, b"%s 0 zombie" % self.plan.name.encode())
         try:
+            # So that there is something to commit; else no broker would be asked.
+            old.send(self._topic, b"%s 0 zombie" % self.plan.name.encode())
             self._again("commit_transaction", old.commit_transaction)
             self.journal.wrong("a fenced producer has committed")
         except KafkaError as error:

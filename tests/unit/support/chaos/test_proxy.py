@@ -13,6 +13,7 @@ import pytest
 
 from support.chaos.conditions import ANSWERS, BOTH, GOOD, REQUESTS, Conditions
 from support.chaos.proxy import ChaosProxy
+from support.chaos.request_spotter import Spotted
 
 PATIENCE_S = 10.0
 SHORT_S = 0.1
@@ -232,24 +233,55 @@ def test_the_end_of_one_side_is_passed_on(
     assert echo.ends == 1
 
 
+def request(api_key: int, version: int, body: bytes = b"") -> bytes:
+    """A request of client "me"."""
+    head = struct.pack("!HHih", api_key, version, 7, 2) + b"me" + body
+    return struct.pack("!i", len(head)) + head
+
+
+FIRST_INIT = request(22, 4, b"\0\4abc" + bytes(4) + b"\xff" * 10 + b"\0")
+NEXT_EPOCH = request(22, 4, b"\0\4abc" + bytes(4) + bytes(10) + b"\0")
+
+
 def test_requests_are_spotted_before_they_go_on_whatever_their_pieces(
     proxy: ChaosProxy, client: socket.socket, echo: Echo
 ) -> None:
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, Spotted]] = []
 
-    def spotted(node: int, api_key: int) -> None:
-        found.append((node, api_key))
-        if api_key == 26:
+    def look(node: int, spotted: Spotted) -> None:
+        found.append((node, spotted))
+        if spotted.api_key == 26:
             proxy.set_at_once(node, Conditions(held=BOTH))
 
-    end = proxy.watch(spotted)
-    first = struct.pack("!iHi", 6, 3, 7) + struct.pack("!iHi", 6, 300, 7)
+    end = proxy.watch(look)
+    first = request(3, 1) + request(0, 9, bytes(1_000)) + FIRST_INIT + NEXT_EPOCH
     for each in first:
         said(client, bytes([each]))
-    client.sendall(struct.pack("!iHi", 6, 26, 7))
+    last = request(26, 4)
+    client.sendall(last)
     assert nothing_comes(client)
-    assert found == [(0, 3), (0, 300), (0, 26)]
+    assert found == [
+        (0, Spotted(3, "me")),
+        (0, Spotted(0, "me")),
+        (0, Spotted(22, "me", is_first_init=True)),
+        (0, Spotted(22, "me")),
+        (0, Spotted(26, "me")),
+    ]
     assert echo.got == first
     end()
     proxy.set(0, GOOD)
-    assert received(client, 10) == struct.pack("!iHi", 6, 26, 7)
+    assert received(client, len(last)) == last
+
+
+def test_a_first_producer_id_that_a_client_did_not_wait_for_is_counted(
+    proxy: ChaosProxy, client: socket.socket
+) -> None:
+    said(client, FIRST_INIT)
+    proxy.set(0, Conditions(held=frozenset({ANSWERS})))
+    client.sendall(FIRST_INIT + NEXT_EPOCH)
+    client.close()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not proxy.unanswered_inits:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+    assert proxy.unanswered_inits == {"me": 1}
