@@ -201,6 +201,10 @@ class TransactionAbortedError(ApiError):
     """The record was never sent: its transaction was aborted."""
 
 
+class RecordCancelledError(KafkaError):
+    """`cancel` took the record back before it left. Also a `concurrent.futures.CancelledError`."""
+
+
 class ApplicationRecoverableError(ApiError):
     """Close this producer and make a new one (KIP-1050)."""
 
@@ -504,20 +508,14 @@ _CLASS_OF_CODE: dict[int, type[KafkaError]] = {
     10: RecordTooLargeError,
     13: NetworkError,
     17: InvalidTopicError,
-    19: NotEnoughReplicasError,
-    20: NotEnoughReplicasError,
+    **dict.fromkeys((19, 20), NotEnoughReplicasError),
     29: TopicAuthorizationError,
-    30: AuthorizationError,
+    **dict.fromkeys((30, 53, 65), AuthorizationError),
     31: ClusterAuthorizationError,
     32: InvalidTimestampError,
-    33: AuthenticationError,
-    34: AuthenticationError,
+    **dict.fromkeys((33, 34, 58), AuthenticationError),
     35: UnsupportedVersionError,
-    45: OutOfOrderSequenceError,
-    53: AuthorizationError,
-    58: AuthenticationError,
-    59: OutOfOrderSequenceError,
-    65: AuthorizationError,
+    **dict.fromkeys((45, 59), OutOfOrderSequenceError),
     76: UnsupportedCompressionTypeError,
     87: InvalidRecordError,
     90: ProducerFencedError,
@@ -581,17 +579,8 @@ def error_for_code(
         text = message or f"{row.text} (error code {code} is newer than this version)"
     else:
         text = message or row.text
-    places = []
-    if topic is not None:
-        places.append(f"topic {topic!r}")
-    if partition is not None:
-        places.append(f"partition {partition}")
-    where = f"{', '.join(places)}: " if places else ""
-    sentence = f"{where}{row.name} ({code})" + (f": {text}" if text else "")
-    attributes: dict[str, Any] = _flags(code)
-    if topic is not None:
-        attributes["topic"] = topic
-    if partition is not None:
-        attributes["partition"] = partition
-    attributes.update(fields)
-    return error_class_for_code(code)(sentence, **attributes)
+    given = {"topic": topic, "partition": partition}
+    places = {name: place for name, place in given.items() if place is not None}
+    where = f"{', '.join(f'{name} {place!r}' for name, place in places.items())}: "
+    sentence = (where if places else "") + f"{row.name} ({code})" + (f": {text}" if text else "")
+    return error_class_for_code(code)(sentence, **{**_flags(code), **places, **fields})

@@ -62,7 +62,9 @@ def faults(partitions: int) -> st.SearchStrategy[Fault]:
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, leaders_move: bool, time_runs_out: bool) -> Story:
+def stories(
+    draw: st.DrawFn, *, leaders_move: bool, time_runs_out: bool, cancels: bool = False
+) -> Story:
     partitions = draw(st.integers(1, 3))
     slots = draw(st.integers(2 if leaders_move else 1, 2))
     partition, slot = st.integers(0, partitions - 1), st.integers(0, slots - 1)
@@ -80,6 +82,9 @@ def stories(draw: st.DrawFn, *, leaders_move: bool, time_runs_out: bool) -> Stor
         st.tuples(st.just("lose"), st.tuples(slot, st.integers(0, 3), codes)),
         st.tuples(st.just("pass_time"), st.tuples(st.sampled_from(waits_ms))),
     ]
+    if cancels:
+        kinds.append(st.tuples(st.just("cancel"), st.tuples(partition, st.integers(0, 9))))
+        kinds.append(st.tuples(st.just("cancel"), st.tuples(partition, st.integers(0, 1))))
     if leaders_move:
         kinds.append(st.tuples(st.just("move"), st.tuples(partition, slot)))
         kinds.append(st.tuples(st.just("tell"), st.just(())))
@@ -138,6 +143,13 @@ def test_without_idempotence_nothing_acknowledged_is_lost(story: Story) -> None:
     """P-F.3.6, P-F.4.8: records may be there twice, or in another order."""
     config = {**story.world["config"], "enable_idempotence": False}
     tell(Story({**story.world, "config": config}, story.steps))
+
+
+@settings(max_examples=150, deadline=None)
+@given(story=stories(leaders_move=True, time_runs_out=True, cancels=True))
+def test_what_is_cancelled_never_leaves_and_nothing_else_changes(story: Story) -> None:
+    """Also after splits and new epochs every offset is the record's own."""
+    tell(story)
 
 
 @pytest.mark.parametrize("takes_any_first", [True, False])

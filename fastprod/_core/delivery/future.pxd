@@ -22,7 +22,9 @@ cdef class RecordFuture:
     cdef object _call(self, tuple call, object found)
     cdef object _partition(self)
     cdef list _calls(self)
-    cdef void run_callbacks(self)
+    # Those attached to `result`, whose outcome is to be told; the record may have one of its own.
+    cdef void run_callbacks(self, Result* result)
+    cdef int _tell(self) except -1
 
 cdef enum CallKind:
     CALL_BOTH = 0           # f(metadata, error): Kafka's Callback

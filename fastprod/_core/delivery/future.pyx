@@ -11,11 +11,12 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport qsort
 
-from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_now_ns
+from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns
 from fastprod._core.delivery.result cimport (
-    AttachedFuture, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE, RESULT_SPLIT, Result,
-    after_fork_in_child, fork_epoch, incomplete_take_ready, result_attach, result_delivered,
-    result_release, result_resolve, result_urge, result_wait,
+    AttachedFuture, ERR_CANCELLED, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
+    RESULT_SPLIT, Result, after_fork_in_child, fork_epoch, incomplete_take_ready, result_attach,
+    result_delivered, result_live_count, result_new_apart, result_release, result_resolve,
+    result_take_back, result_urge, result_wait,
 )
 
 from fastprod.errors import ForkedFutureError
@@ -123,7 +124,8 @@ cdef class RecordFuture:
                 self.key_size, self.value_size,
             )
         return error_for_outcome(
-            result.error_code, self.topic, result.partition, result.count, index, result.detail,
+            result.error_code, self.topic, result.partition, result_live_count(result), index,
+            result.detail,
             result.limit, result.attempts,
             result.message.decode("utf-8", "replace") if result.message != NULL else None,
             _record_errors(result), result.last_code,
@@ -236,16 +238,54 @@ cdef class RecordFuture:
         return self.done() and isinstance(self.outcome(), BaseException)
 
     def cancel(self):
-        """Return False: a record cannot be taken back.  Never blocks."""
-        return False
+        """Take the record back, if its batch has not left.
+
+        The records around it keep their order and lose nothing. `result` raises
+        `RecordCancelledError`, and the callbacks have run with it when this returns, in this
+        thread. The memory goes back when the batch leaves, or when nothing of it is left.
+
+        Returns:
+            True: it is taken back, now or earlier, and cannot arrive. False: it is done, or it has
+            left and may arrive, or this is the child of a fork.
+
+        Raises:
+            MemoryError: no memory to note it; the record is sent.
+
+        Does not wait for the record.  Source: concurrent.futures.Future.cancel; users' need of
+        cancellation, as with franz-go's contexts.
+        """
+        cdef Result* apart
+        if self.result_ == NULL or self.result_.fork_epoch != fork_epoch():
+            return False
+        if self.result_.batch == NULL:
+            return self.cancelled()
+        apart = result_new_apart(self.result_, ERR_CANCELLED)
+        if apart == NULL:
+            raise MemoryError("no memory to cancel a record")
+        if not result_take_back(self.result_, self.index):
+            apart.child_count = 0       # what it would have taken over stays ours
+            result_release(apart)
+            return self.cancelled()
+        self.result_ = apart
+        self.index = 0
+        self._tell()
+        return True
 
     def cancelled(self):
-        """Return False: a record is never cancelled.  Never blocks."""
-        return False
+        """Return whether `cancel` took the record back.  Never blocks."""
+        return (
+            self.result_ != NULL and self.result_.error_code == ERR_CANCELLED
+            and fp_load_i32_acq(&self.result_.state) == RESULT_DONE)
 
     def running(self):
-        """Return whether the record is not done yet.  Never blocks."""
-        return not self.done()
+        """Return whether the record has left, so that it cannot be taken back, and is not done yet.
+
+        Raises:
+            ForkedFutureError: called in the child of a fork.
+
+        Never blocks.  Source: concurrent.futures.Future.running.
+        """
+        return not self.done() and fp_load_i32(&self.result_.sent) != 0
 
     def add_callback(self, function, *args, **kwargs):
         """Call ``function(*args, metadata, **kwargs)`` if the record is delivered.
@@ -357,9 +397,23 @@ cdef class RecordFuture:
             return self.callbacks
         return [(CALL_BOTH, self.callbacks, (), {})]
 
-    cdef void run_callbacks(self):
-        """On the drain of the completion queue, once."""
+    cdef int _tell(self) except -1:
+        """Run the callbacks of a record that has an outcome of its own."""
         if self.callbacks is None:
+            return 0
+        calls = self._calls()
+        self.callbacks = None       # one that is added from here on runs at once
+        found = self.outcome()
+        for call in calls:
+            self._call(call, found)
+            if self.result_.fork_epoch != fork_epoch():
+                break       # it forked, and this is the child: the others are the parent's
+        return 0
+
+    cdef void run_callbacks(self, Result* result):
+        """On the drain of the completion queue, once."""
+        cdef uint32_t index = self.index
+        if self.callbacks is None or result_resolve(self.result_, &index) != result:
             return
         found = self.outcome()
         self.callbacks = self._calls()
@@ -466,7 +520,7 @@ cdef int _deliver_all(Result* result) except -1:
         for i in range(result.future_count):
             future = <RecordFuture><PyObject*>result.futures[i].future
             try:
-                (<RecordFuture>future).run_callbacks()
+                (<RecordFuture>future).run_callbacks(result)
             except KeyboardInterrupt:
                 _thread.interrupt_main()    # again, when nobody waits for the records behind it
             except BaseException:

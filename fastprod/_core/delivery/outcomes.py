@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastprod._core.delivery.result import (
+    ERR_CANCELLED,
     ERR_EXPIRED,
     ERR_NO_CODEC,
     ERR_NO_ZSTD,
@@ -101,6 +102,14 @@ def _reason(last_code: int) -> str:
 def _local_error(
     code: int, topic: str, partition: int, record_count: int, detail: int, message: str | None
 ) -> KafkaError:
+    if code == ERR_CANCELLED:
+        from fastprod._core.delivery.cancelled import RecordCancelledError  # noqa: PLC0415
+
+        return RecordCancelledError(
+            f"the record for topic {topic!r}, partition {partition} was cancelled before it left",
+            topic=topic,
+            partition=partition,
+        )
     if code == ERR_TXN_ABORTED:
         because = f": {message}" if message else ""
         return TransactionAbortedError(

@@ -25,6 +25,7 @@ cpdef enum:
     ERR_NO_CODEC = -1005        # compression failed
     ERR_NO_ZSTD = -1006         # the broker's Produce version is too old for zstd (P-F.3.3)
     ERR_TXN_ABORTED = -1007     # never sent: its transaction was aborted (P-A.8.6)
+    ERR_CANCELLED = -1008       # never sent: the caller took the record back
 
 cpdef enum:
     # WaitReason: what an expired batch was waiting for, where no broker said anything (see
@@ -59,7 +60,12 @@ cdef struct Result:
     int32_t error_code          # ERR_NONE, a Kafka code, or a LocalError
     int32_t partition
     void* origin                # borrowed; whose batch it is, for who urges
-    uint32_t count              # records
+    void* batch                 # borrowed; its ProducerBatch while that waits and has never left,
+    # so that records can be taken back, then NULL; guarded by the lock of its queue
+    uint32_t count              # records, also those that were taken back
+    uint32_t* removed           # owned; the indexes of those, ascending; constant without `batch`
+    uint32_t removed_count      # before that: guarded by the GIL and the queue's lock
+    uint32_t removed_capacity
     uint32_t fork_epoch         # the process generation that made it
     int64_t base_offset         # -1: unknown
     int64_t log_append_ms       # -1: CreateTime
@@ -86,6 +92,8 @@ cdef struct Result:
 
 # `origin` is the result's. Never blocks, never takes the GIL.
 ctypedef void (*Urge)(void* argument, void* origin) noexcept nogil
+# Take a record back whose batch has not left; False: too late. Never takes the GIL.
+ctypedef bint (*TakeBack)(void* argument, Result* result, uint32_t index) noexcept nogil
 
 cdef struct Incomplete:
     # Every result from the creation of its batch to its completion, callbacks included, in order
@@ -105,7 +113,8 @@ cdef struct Incomplete:
     int32_t has_ready           # atomic hint
     BufferPool* pool            # borrowed, or NULL; `Result.held_bytes` are of it
     Urge urge                   # called when somebody starts to wait for a result not yet sent
-    void* urge_argument
+    TakeBack take_back          # NULL: nothing can be
+    void* argument              # of both
     int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
 
 cdef void incomplete_init(Incomplete* list) noexcept nogil
@@ -142,6 +151,21 @@ cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil
 # Somebody waits: linger no longer for its batch.
 cdef void result_urge(Result* result) noexcept nogil
 
+# Records that were taken back. The others keep their indexes, and get a place on the wire.
+# Take record `index` out of its batch, if that has not left; False: too late, or no memory. Wakes
+# who waits for it. Requires the GIL, without which the engine might end meanwhile.
+cdef bint result_take_back(Result* result, uint32_t index) noexcept nogil
+# Note that record `index` is not to leave. Requires its queue's lock. False: it was noted already,
+# or no memory.
+cdef bint result_remove(Result* result, uint32_t index) noexcept nogil
+# Its place among those that leave. Requires: constant.
+cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil
+# Records that were not taken back.
+cdef uint32_t result_live_count(Result* result) noexcept nogil
+# The outcome of one record of `result` that does not share its batch's: DONE. Takes over a
+# reference to `result`, for which somebody may still wait. NULL: no memory.
+cdef Result* result_new_apart(Result* result, int32_t code) noexcept nogil
+
 # Take the whole completion queue (linked by next_ready, one reference each) or NULL.
 cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil
 
@@ -152,7 +176,8 @@ cdef uint64_t incomplete_last_number(Incomplete* list) noexcept nogil
 # Records and batches on the list now.
 cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) noexcept nogil
 
-# The result that holds record `index` after splits; *index becomes its index there.
+# The result that holds record `index` after splits; *index becomes its index there, and its place
+# on the wire once that is no longer pending.
 cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil
 
 cdef uint32_t fork_epoch() noexcept nogil

@@ -1,6 +1,7 @@
 """Completes results, wakes who waits for them, and queues those with callbacks."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memmove
 
 from fastprod._core.bytes.buffer_pool cimport pool_hold, pool_let_go
 from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus
@@ -65,7 +66,8 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.pool = NULL
     list.ready_fd = -1
     list.urge = NULL
-    list.urge_argument = NULL
+    list.take_back = NULL
+    list.argument = NULL
 
 
 cdef void incomplete_destroy(Incomplete* list) noexcept nogil:
@@ -159,6 +161,7 @@ cdef void result_release(Result* result) noexcept nogil:
     free(result.record_errors)
     free(result.children)
     free(result.child_first)
+    free(result.removed)
     free(result.message)
     free(result.futures)
     free(result)
@@ -292,11 +295,12 @@ cdef void result_split(Result* result) noexcept nogil:
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     cdef FpStatus status = FP_OK
+    cdef uint32_t removed = result.removed_count
     if fp_load_i32_acq(&result.state) >= RESULT_DONE:
         return FP_OK
     fp_mutex_lock(&stripe.lock)
     fp_add_i32(&result.waiters, 1)
-    while fp_load_i32(&result.state) < RESULT_DONE:
+    while fp_load_i32(&result.state) < RESULT_DONE and result.removed_count == removed:
         if fp_cond_wait_until(&stripe.done, &stripe.lock, deadline_ns):
             if fp_load_i32(&result.state) < RESULT_DONE:
                 status = FP_TIMEDOUT
@@ -314,7 +318,7 @@ cdef void result_urge(Result* result) noexcept nogil:
     if result.state == RESULT_PENDING and result.incomplete != NULL:
         fp_store_i32(&result.urgent, 1)
         if result.incomplete.urge != NULL:
-            result.incomplete.urge(result.incomplete.urge_argument, result.origin)
+            result.incomplete.urge(result.incomplete.argument, result.origin)
     fp_mutex_unlock(&stripe.lock)
 
 
@@ -361,7 +365,7 @@ cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) no
     result = list.oldest
     while result != NULL and result.number <= up_to_number:
         if result.state == RESULT_PENDING:
-            records += result.count
+            records += result_live_count(result)
         result = result.newer
     fp_mutex_unlock(&list.lock)
     return records
@@ -369,7 +373,9 @@ cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) no
 
 cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil:
     cdef uint32_t low, high, middle
-    while fp_load_i32_acq(&result.state) == RESULT_SPLIT:
+    cdef int32_t state = fp_load_i32_acq(&result.state)
+    while state == RESULT_SPLIT:
+        index[0] = result_place(result, index[0])
         low = 0
         high = result.child_count
         while high - low > 1:
@@ -380,4 +386,73 @@ cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil:
                 high = middle
         index[0] -= result.child_first[low]
         result = result.children[low]
+        state = fp_load_i32_acq(&result.state)
+    if state != RESULT_PENDING:
+        index[0] = result_place(result, index[0])
     return result
+
+
+# Records that were taken back.
+
+cdef bint result_take_back(Result* result, uint32_t index) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef Incomplete* list = result.incomplete
+    if result.batch == NULL or list == NULL or list.take_back == NULL:
+        return False
+    if not list.take_back(list.argument, result, index):
+        return False
+    fp_mutex_lock(&stripe.lock)
+    _unlock_and_wake(stripe, result)
+    return True
+
+
+cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil:
+    """Without those of `removed` that are below it."""
+    cdef uint32_t low = 0, high = result.removed_count, middle
+    while low < high:
+        middle = (low + high) // 2
+        if result.removed[middle] < index:
+            low = middle + 1
+        else:
+            high = middle
+    return index - low
+
+
+cdef bint result_remove(Result* result, uint32_t index) noexcept nogil:
+    cdef uint32_t at = index - result_place(result, index)
+    cdef uint32_t capacity
+    cdef uint32_t* grown
+    if at < result.removed_count and result.removed[at] == index:
+        return False
+    if result.removed_count == result.removed_capacity:
+        capacity = max(<uint32_t>8, result.removed_capacity * 2)
+        grown = <uint32_t*>realloc(result.removed, capacity * sizeof(uint32_t))
+        if grown == NULL:
+            return False
+        result.removed = grown
+        result.removed_capacity = capacity
+    memmove(&result.removed[at + 1], &result.removed[at],
+            (result.removed_count - at) * sizeof(uint32_t))
+    result.removed[at] = index
+    result.removed_count += 1
+    return True
+
+
+cdef uint32_t result_live_count(Result* result) noexcept nogil:
+    return result.count - result.removed_count
+
+
+cdef Result* result_new_apart(Result* result, int32_t code) noexcept nogil:
+    cdef Result* apart = _result_blank(result.partition)
+    if apart == NULL:
+        return NULL
+    apart.children = <Result**>malloc(sizeof(Result*))
+    if apart.children == NULL:
+        free(apart)
+        return NULL
+    apart.children[0] = result      # not split: nobody looks there
+    apart.child_count = 1
+    apart.count = 1
+    apart.error_code = code
+    apart.state = RESULT_DONE
+    return apart

@@ -61,6 +61,7 @@ cdef struct Partition:
     ProducerBatch* flight_last
     int32_t flight_count
     int64_t transaction             # the one that it is part of, or is to be (P-I.2.1); 0: none yet
+    int64_t sent_transaction        # the latest that a batch of it has left in
     bint is_added                   # it is: its records may go (P-I.2.3)
     Partition* next_joining         # to be told of
     bint has_unresolved             # P-F.5.7
@@ -109,6 +110,7 @@ cdef struct Accumulator:
     int32_t flushing                # atomic: flushes under way
     int32_t kicks                   # atomic: +1 whenever there may be something to do
     void* announced                 # atomic Partition*: stack of those that changed
+    int64_t cancelled_total         # atomic counter: records that were taken back
     fp_mutex topics_lock
     Topic* topics
     int64_t sticky_bytes

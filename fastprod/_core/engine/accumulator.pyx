@@ -1,4 +1,6 @@
-"""Appends records to the batches of partitions and opens new batches when they are full."""
+"""Appends records to the batches of partitions, opens new batches when they are full, and takes
+back records that have not left.
+"""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -6,12 +8,13 @@ from libc.string cimport memcpy, memset
 from fastprod._core.bytes.buffer_pool cimport Slab, pool_destroy, pool_give, pool_init, pool_take
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport (
-    fp_add_i32, fp_cas_ptr, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy, fp_mutex_init,
-    fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel, fp_store_i64,
-    fp_store_ptr, fp_xchg_i32,
+    fp_add_i32, fp_add_i64, fp_cas_ptr, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy,
+    fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel,
+    fp_store_i64, fp_store_ptr, fp_xchg_i32,
 )
 from fastprod._core.delivery.result cimport (
-    Result, incomplete_destroy, incomplete_init, result_attach, result_new, result_retain,
+    ERR_CANCELLED, Result, incomplete_destroy, incomplete_init, result_attach, result_complete,
+    result_live_count, result_new, result_remove, result_retain,
 )
 from fastprod._core.engine.sticky_partitioner cimport (
     StickyPartitioner, sticky_current, sticky_destroy, sticky_init, sticky_produced,
@@ -30,7 +33,8 @@ cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nog
     fp_mutex_init(&a.topics_lock)
     incomplete_init(&a.incomplete)
     a.incomplete.urge = _urge
-    a.incomplete.urge_argument = a
+    a.incomplete.take_back = _take_back
+    a.incomplete.argument = a
     a.incomplete.pool = &a.pool
     return pool_init(&a.pool, buffer_bytes)
 
@@ -61,6 +65,7 @@ cdef void _topic_free(Topic* topic, Accumulator* a) noexcept nogil:
         while partition.head != NULL:
             batch = partition.head
             partition.head = batch.next
+            batch.result.batch = NULL
             batch_free(batch, &a.pool)
         fp_mutex_destroy(&partition.lock)
         free(partition)
@@ -238,6 +243,7 @@ cdef FpStatus _new_batch(
         return status
     fp_store_i64(&partition.topic.last_used_ns, now_ns)
     result.origin = partition
+    result.batch = batch
     if partition.tail == NULL:
         partition.head = batch
     else:
@@ -372,6 +378,45 @@ cdef FpStatus accumulator_append(
     if wake:
         accumulator_kick(a)
     return status
+
+
+cdef void _unlink(Partition* p, ProducerBatch* batch) noexcept nogil:
+    cdef ProducerBatch* before = NULL
+    cdef ProducerBatch* at = p.head
+    while at != batch:
+        before = at
+        at = at.next
+    if before == NULL:
+        p.head = batch.next
+    else:
+        before.next = batch.next
+    if p.tail == batch:
+        p.tail = before
+    batch.next = NULL
+    batch.result.batch = NULL
+    p.queue_count -= 1
+
+
+cdef bint _take_back(void* argument, Result* result, uint32_t index) noexcept nogil:
+    cdef Accumulator* a = <Accumulator*>argument
+    cdef Partition* p = <Partition*>result.origin
+    cdef ProducerBatch* emptied = NULL
+    cdef bint is_taken
+    fp_mutex_lock(&p.lock)
+    is_taken = result.batch != NULL and result_remove(result, index)
+    if is_taken and result_live_count(result) == 0:
+        emptied = <ProducerBatch*>result.batch
+        _unlink(p, emptied)
+        accumulator_announce(a, p)      # the partition may have nothing left, or another head
+    fp_mutex_unlock(&p.lock)
+    if is_taken:
+        fp_add_i64(&a.cancelled_total, 1)
+    if emptied != NULL:
+        result.error_code = ERR_CANCELLED
+        result_complete(result)
+        batch_free(emptied, &a.pool)
+        accumulator_kick(a)
+    return is_taken
 
 
 cdef void accumulator_open(Accumulator* a) noexcept nogil:

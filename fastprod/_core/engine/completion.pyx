@@ -1,5 +1,5 @@
 """Takes apart Produce answers: completes, retries, splits or fails each batch."""
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strdup, strlen
 
@@ -15,7 +15,7 @@ from fastprod._core.delivery.error_flags cimport (
 )
 from fastprod._core.delivery.result cimport (
     ERR_ABORTED, ERR_EXPIRED, ERR_NONE, RecordError, Result, WAIT_LEADER, WAIT_PRODUCER_ID,
-    result_complete,
+    result_complete, result_live_count,
 )
 from fastprod._core.engine.accumulator cimport Partition, Topic, topic_observe_ratio
 from fastprod._core.engine.batch_split cimport batch_split
@@ -144,6 +144,7 @@ cdef void batch_fail(
     int32_t message_size
 ) noexcept nogil:
     cdef Event* event
+    cdef uint32_t records = result_live_count(batch.result)
     if batch.is_done:
         return
     batch.result.error_code = code
@@ -157,10 +158,10 @@ cdef void batch_fail(
         _explain(io, batch)
     if io.transaction_code == 0:
         io.transaction_code = code      # the event may find no memory
-    io.counters.records_failed += batch.count
+    io.counters.records_failed += records
     if code == ERR_ABORTED:
-        io.counters.records_aborted += batch.count
-    _partition(batch).topic.error_total += batch.count
+        io.counters.records_aborted += records
+    _partition(batch).topic.error_total += records
     event = event_new(
         ON_FAILED, -1, batch.result.message,
         0 if batch.result.message == NULL else <int64_t>strlen(batch.result.message))
@@ -168,7 +169,7 @@ cdef void batch_fail(
         event.topic = _partition(batch).topic
         event.partition = _partition(batch).index
         event.code = code
-        event.item_count = batch.count
+        event.item_count = records
     event_push(&io.events, event)
     _finish(io, batch)
 

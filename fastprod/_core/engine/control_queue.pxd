@@ -56,8 +56,8 @@ cpdef enum EventKind:
     ON_PROTOCOL_ERROR = 111     # slot, fault, and what that says
     ON_SWAPPED = 112        # slot: of the spare, whose connection is its node's now
     ON_PARTITION_JOINED = 113   # topic, partition: has its first records of this transaction
-    # token, item_count: partitions that joined, code of the first batch that failed or 0. Not told
-    # where a frame waited for it, and went
+    # token, item_count: partitions with sent records, code of the first batch that failed or 0. Not
+    # told where a frame waited for it, and went
     ON_TRANSACTION_DRAINED = 114
     ON_QUESTION_REFUSED = 115   # slot: it does not tell whether a transaction has ended
     ON_WAKE = 200           # look at what is due

@@ -15,7 +15,10 @@ from fastprod._core.engine.ready_list cimport (
     HEAD_ALONG, HEAD_DUE, HeadState, head_state, queue_pop, rotate, touch,
 )
 from fastprod._core.engine.sender_state cimport IoThread, Node
-from fastprod._core.engine.sequences cimport flight_append, sequence_assign, sequence_unresolved
+from fastprod._core.engine.sequences cimport (
+    flight_append, sequence_assign, sequence_unresolved, transaction_sent,
+)
+from fastprod._core.records.batch_removal cimport batch_remove
 from fastprod._core.records.record_batch cimport BATCH_HEADER_BYTES, ProducerBatch, batch_seal
 
 cdef enum:
@@ -48,6 +51,8 @@ cdef bint _is_in_flight(Partition* p, ProducerBatch* batch) noexcept nogil:
 
 cdef bint _seal(IoThread* io, Node* node, Partition* p, ProducerBatch* batch) noexcept nogil:
     cdef bint was_sealed = batch.is_sealed
+    if batch.result.removed_count > 0 and not was_sealed:
+        batch_remove(batch, batch.result.removed, batch.result.removed_count)
     if batch.codec == CODEC_ZSTD and 0 <= node.produce_version < PRODUCE_ZSTD_VERSION:
         batch_fail(io, batch, ERR_NO_ZSTD, node.produce_version, NULL, -1)
     elif batch_seal(batch, &io.sealer, &io.accumulator.pool) != FP_OK:
@@ -87,6 +92,8 @@ cdef void _send(
 ) noexcept nogil:
     """Give a sealed batch its sequence and its place in the request, which has room for it."""
     sequence_assign(io, p, batch)
+    if io.is_transactional:
+        transaction_sent(io, p)
     if not _is_in_flight(p, batch):
         flight_append(p, batch)
     request_add_batch(request, batch)

@@ -118,7 +118,6 @@ cdef class Engine:
     cdef int _set(self, dict settings) except -1:
         cdef Accumulator* a = &self.accumulator
         cdef IoThread* io = &self.io
-        codec = CODECS[settings["compression"]]
         io.header.client_id = self.client_id
         io.header.client_id_size = len(self.client_id)
         io.header.acks = settings["acks"]
@@ -149,12 +148,12 @@ cdef class Engine:
         a.record_bytes_cap = min(
             8 * <int64_t>a.batch_bytes,
             max(<int64_t>a.batch_bytes, <int64_t>a.pool.total_bytes // 16))
-        a.codec = codec
+        a.codec = CODECS[settings["compression"]]
         a.sticky_bytes = settings["sticky_bytes"]
         a.use_sticky_table = settings["adaptive_partitioning"]
         a.seed = settings["seed"]
-        if codec != 0:
-            io.sealer.compressor = compressor_new(codec, settings["compression_level"])
+        if a.codec != 0:
+            io.sealer.compressor = compressor_new(a.codec, settings["compression_level"])
             if io.sealer.compressor == NULL:
                 raise LookupError(settings["compression"])
         return 0
@@ -558,6 +557,7 @@ cdef class Engine:
         found["waiting_threads"] = fp_load_i32(&self.accumulator.pool.waiting)
         found["buffer_wait_ns"] = fp_load_i64(&self.accumulator.pool.wait_ns_total)
         found["buffer_exhausted"] = self.accumulator.pool.exhausted_total
+        found["records_cancelled"] = fp_load_i64(&self.accumulator.cancelled_total)
         found["heap_bytes"] = self.accumulator.pool.heap_bytes
         found["io_wait_ns"] = fp_load_i64(&self.io.selector.io_wait_ns)
         found["polls"] = fp_load_i64(&self.io.selector.polls)

@@ -69,6 +69,13 @@ cdef void expire(IoThread* io) noexcept nogil:
         timer = timer_pop_due(&io.expiries, io.now_ns)
 
 
+cdef void _claim(ProducerBatch* batch) noexcept nogil:
+    """Those from `batch` on leave the queue: it is too late to take records back."""
+    while batch != NULL:
+        batch.result.batch = NULL
+        batch = batch.next
+
+
 cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept nogil:
     cdef ProducerBatch* batch
     cdef ProducerBatch* following
@@ -77,6 +84,7 @@ cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept no
     cdef int32_t why_size = -1 if why == NULL else <int32_t>strlen(why)
     fp_mutex_lock(&p.lock)
     batch = p.head
+    _claim(batch)
     p.head = NULL
     p.tail = NULL
     p.queue_count = 0
@@ -114,6 +122,7 @@ cdef void _abort_undrained(
         last = batch
         batch = batch.next
         kept += 1
+    _claim(batch)
     if last == NULL:
         p.head = NULL
     else:

@@ -289,5 +289,6 @@ cdef ProducerBatch* queue_pop(Partition* p) noexcept nogil:
     if p.head == NULL:
         p.tail = NULL
     head.next = NULL
+    head.result.batch = NULL        # from here on it is too late to take records back
     p.queue_count -= 1
     return head

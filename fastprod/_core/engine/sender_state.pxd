@@ -177,7 +177,7 @@ cdef struct IoThread:
     bint question_is_out        # and has no answer
     int32_t question_count      # answers that it has not
     int64_t question_due_ns
-    int32_t joined_count        # partitions of the transaction
+    int32_t sent_count          # partitions that something of the transaction has left for
     Partition* joining          # borrowed; those that the control thread has to be told of
     int32_t transaction_code    # what the transaction's first failed batch failed with; 0: none
     int64_t ending              # token of who waits for its end; 0: nobody (DO_END_TRANSACTION)

@@ -41,6 +41,8 @@ cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil
 cdef void transaction_end(IoThread* io, int64_t token) noexcept nogil
 # P-I.2.1, P-A.3.10: the partition has records of the open transaction: it is to be part of it.
 cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil
+# A batch of the partition leaves in the transaction.
+cdef void transaction_sent(IoThread* io, Partition* p) noexcept nogil
 # Once a turn: tell the control thread who joined, and that all of an ending transaction is done; or
 # return the request that waited for that.
 cdef Event* transaction_tell(IoThread* io) noexcept nogil

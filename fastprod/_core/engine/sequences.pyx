@@ -263,7 +263,7 @@ cdef bint sequence_can_retry(
 cdef void transaction_begin(IoThread* io, bint adds_implicitly) noexcept nogil:
     io.transaction += 1
     io.adds_implicitly = adds_implicitly
-    io.joined_count = 0
+    io.sent_count = 0
     io.transaction_code = 0
     transaction_end(io, 0)
     io.in_transaction = True
@@ -281,13 +281,18 @@ cdef void transaction_join(IoThread* io, Partition* p) noexcept nogil:
         return
     p.transaction = io.transaction
     p.is_added = io.adds_implicitly
-    io.joined_count += 1
     if p.producer_id != io.producer_id or p.producer_epoch != io.producer_epoch:
         p.has_unresolved = False    # of an epoch that is over
         p.needs_bump = False
     if not p.is_added:
         p.next_joining = io.joining
         io.joining = p
+
+
+cdef void transaction_sent(IoThread* io, Partition* p) noexcept nogil:
+    if p.sent_transaction != io.transaction:
+        p.sent_transaction = io.transaction
+        io.sent_count += 1
 
 
 cdef Event* transaction_tell(IoThread* io) noexcept nogil:
@@ -305,14 +310,14 @@ cdef Event* transaction_tell(IoThread* io) noexcept nogil:
         event_push(&io.events, event)
     if io.joining == NULL and io.ending != 0 and io.listed_count == 0:
         request = io.end_request
-        if request != NULL and io.transaction_code == 0 and io.joined_count > 0:
+        if request != NULL and io.transaction_code == 0 and io.sent_count > 0:
             io.end_request = NULL
             io.ending = 0
             return request
         event = event_new(ON_TRANSACTION_DRAINED, -1, NULL, 0)
         if event != NULL:
             event.token = io.ending
-            event.item_count = io.joined_count
+            event.item_count = io.sent_count
             event.code = io.transaction_code
             io.ending = 0
             event_push(&io.events, event)

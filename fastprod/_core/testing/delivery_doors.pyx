@@ -67,7 +67,7 @@ cdef class IncompleteForTest:
         self.taken = set()
         incomplete_init(&self.list)
         self.list.urge = _count_urge
-        self.list.urge_argument = &self.urges
+        self.list.argument = &self.urges
 
     def __dealloc__(self):
         self.take_ready()

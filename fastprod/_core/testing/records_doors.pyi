@@ -69,6 +69,8 @@ class BatchForTest:
             OSError: the pool is exhausted.
             ValueError: the record is larger than the pool.
         """
+    def remove(self, indexes: Sequence[int]) -> None:
+        """Take out these records, not all; ascending indexes. Before the seal, and once."""
     def seal(self) -> None:
         """Compress, sum, and give unused slabs back; a second time does nothing.
 

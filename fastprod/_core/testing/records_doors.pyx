@@ -1,5 +1,6 @@
 """Doors to the batch writer and the header encoder."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from fastprod._core.bytes.buffer_pool cimport (
@@ -10,6 +11,7 @@ from fastprod._core.codec.compressor cimport compressor_new
 from fastprod._core.delivery.result cimport (
     incomplete_destroy, incomplete_init, result_abandon, result_new,
 )
+from fastprod._core.records.batch_removal cimport batch_remove
 from fastprod._core.records.headers cimport (
     SMALL_HEADERS, encode_headers, encode_small_headers,
 )
@@ -102,6 +104,17 @@ cdef class BatchForTest:
         self.reserve(size)
         batch_append(self.batch, &record, size, body)
         return size
+
+    def remove(self, indexes):
+        cdef uint32_t i
+        cdef uint32_t count = len(indexes)
+        cdef uint32_t* removed = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+        if removed == NULL:
+            raise MemoryError
+        for i in range(count):
+            removed[i] = indexes[i]
+        batch_remove(self.batch, removed, count)
+        free(removed)
 
     def seal(self):
         check(batch_seal(self.batch, &self.sealer, &self.pool))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.control_queue import EventKind
-from fastprod.errors import KafkaError
+from fastprod.errors import KafkaError, RecordCancelledError
 from support.engine.sender_steps import (
     SentBatch,
     Steps,
@@ -50,6 +50,7 @@ class Sent:
     future: RecordFuture
     deadline_ms: float
     excuse: str | None = None
+    is_cancelled: bool = False
 
 
 @dataclass
@@ -82,6 +83,7 @@ class World:
             self.steps.door.connect(slot, self.steps.version)
         self.wires: list[list[Flight]] = [[] for _ in range(self.slots)]
         self.sent: list[list[Sent]] = [[] for _ in range(self.partitions)]
+        self.left: set[bytes | None] = set()
         self.next_id = 5000
         self.most = self.steps.config.max_in_flight_requests_per_connection
 
@@ -116,7 +118,19 @@ class World:
         if handle is None:
             return False
         self.wires[slot].append(Flight(handle, self.steps.sent(handle)))
+        self.left.update(self.steps.values(handle))
         return True
+
+    def cancel(self, partition: int, back: int) -> None:
+        """Take back the record that so many were sent after, if it has not left."""
+        records = self.sent[partition]
+        if back >= len(records):
+            return
+        each = records[-1 - back]
+        may_be = each.value not in self.left and (each.is_cancelled or not each.future.done())
+        assert each.future.cancel() is may_be
+        assert each.future.cancelled() is may_be
+        each.is_cancelled = may_be
 
     def obey_events(self) -> None:
         """The control thread: a producer id for who asks."""
@@ -251,7 +265,10 @@ class World:
             for each in records:
                 found = outcome(each.future)
                 assert found is not None, f"{each.value!r} is not done"
-                if isinstance(found, KafkaError):
+                if each.is_cancelled:
+                    assert isinstance(found, RecordCancelledError)
+                    assert each.value not in place, f"{each.value!r} left all the same"
+                elif isinstance(found, KafkaError):
                     can_give_up = self.steps.config.retries < LARGEST_INT
                     assert each.excuse is not None or can_give_up, f"{each.value!r} failed: {found}"
                 else:

@@ -9,10 +9,11 @@ import pytest
 
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.testing.delivery_doors import sorted_for_test
-from fastprod.errors import RecordTooLargeError
+from fastprod.errors import RecordCancelledError, RecordTooLargeError
 from fastprod.records import RecordMetadata
-from support.engine.sender_steps import Steps
+from support.engine.sender_steps import Steps, offset
 
+NOT_LEADER = 6
 MESSAGE_TOO_LARGE = 10
 
 
@@ -29,7 +30,7 @@ def test_a_pending_future_is_not_done_and_its_wait_has_a_bound() -> None:
     """P-A.3.13"""
     future = Steps().send()
     assert not future.done()
-    assert future.running()
+    assert not future.running()
     with pytest.raises(TimeoutError, match="not acknowledged within 10 ms"):
         future.result(0.01)
 
@@ -65,14 +66,91 @@ def test_a_failure_is_raised_by_result_and_returned_by_exception() -> None:
         future.result(0)
 
 
-def test_a_record_cannot_be_taken_back() -> None:
-    """P-A.3.13: cancel is not supported."""
+def test_a_record_is_taken_back_while_its_batch_has_not_left() -> None:
+    """P-A.3.13, as concurrent.futures.Future.cancel: done at once, and a second call says so."""
     steps = Steps()
+    future, other = steps.send(b"back"), steps.send(b"goes")
+    assert not future.cancelled()
+    assert future.cancel()
+    assert future.done()
+    assert future.cancelled()
+    assert not future.running()
+    assert future.failed()
+    with pytest.raises(RecordCancelledError, match="topic 't', partition 0 was cancelled"):
+        future.result()
+    handle = steps.drain()
+    assert steps.values(handle) == [b"goes"]
+    assert other.running()
+    steps.succeed(handle, base_offset=70)
+    assert offset(other) == 70
+    assert future.cancel()
+    assert not other.cancel()
+    assert isinstance(future.exception(), RecordCancelledError)
+
+
+def test_what_has_left_is_not_taken_back_even_if_it_is_to_be_sent_again() -> None:
+    """It may have been written."""
+    steps = Steps(enable_idempotence=False)
     future = steps.send()
-    assert future.cancel() is False
-    assert future.cancelled() is False
+    handle = steps.drain()
+    assert future.running()
+    assert not future.cancel()
+    steps.refuse(handle, NOT_LEADER)
+    assert len(steps.queue()) == 1
+    assert not future.cancel()
+    assert not future.cancelled()
+    steps.pass_time(1000)
     steps.succeed(steps.drain())
     assert future.succeeded()
+
+
+def test_the_callbacks_of_a_cancelled_record_have_run_when_cancel_returns() -> None:
+    """In the thread that cancels, once; one that is added later runs at once."""
+    steps = Steps()
+    future, other = steps.send(b"back"), steps.send(b"goes")
+    seen: list[Any] = []
+
+    def look(told: RecordFuture) -> None:
+        seen.append((threading.get_ident(), told.cancelled(), told.done()))
+        future.add_errback(seen.append)
+
+    future.add_done_callback(look)
+    future.add_callback(seen.append)
+    other.add_callback(seen.append)
+    assert future.cancel()
+    assert seen[0] == (threading.get_ident(), True, True)
+    assert isinstance(seen[1], RecordCancelledError)
+    assert len(seen) == 2
+    steps.succeed(steps.drain(), base_offset=4)
+    deliver(steps)
+    assert seen[2:] == [other.result(0)]
+    assert other.result(0).offset == 4
+
+
+def test_who_waits_for_a_record_is_told_that_it_is_cancelled() -> None:
+    steps = Steps()
+    future, _ = steps.send(b"back"), steps.send(b"goes")
+    found: list[BaseException | None] = []
+    waiting = threading.Thread(target=lambda: found.append(future.exception(60)))
+    waiting.start()
+    assert future.cancel()
+    waiting.join(30)
+    assert isinstance(found[0], RecordCancelledError)
+
+
+def test_a_cancelled_record_lets_go_of_everything() -> None:
+    """Also where its batch has callbacks of others, and where it is the last of its batch."""
+    steps = Steps()
+    futures = [steps.send(b"%d" % number) for number in range(30)]
+    for future in futures[::2]:
+        future.add_done_callback(lambda _: None)
+    assert all(future.cancel() for future in futures[5:])
+    steps.succeed(steps.drain())
+    deliver(steps)
+    assert all(future.cancel() for future in [steps.send() for _ in range(3)])
+    assert steps.memory_is_back()
+    assert steps.nothing_goes()
+    assert steps.engine.flush(0) is None
 
 
 def test_it_is_done_only_after_the_callbacks_of_its_batch() -> None:

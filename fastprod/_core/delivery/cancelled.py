@@ -1,0 +1,14 @@
+"""RecordCancelledError as `concurrent.futures` knows it.
+
+A module of its own, imported with the first record that is cancelled: that package takes long.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+
+import fastprod.errors
+
+
+class RecordCancelledError(fastprod.errors.RecordCancelledError, CancelledError):
+    """What the future of a record that was taken back raises."""
