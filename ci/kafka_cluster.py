@@ -38,6 +38,9 @@ def default_settings(node_count: int) -> dict[str, str]:
         "default.replication.factor": replication,
         "min.insync.replicas": in_sync,
         "group.initial.rebalance.delay.ms": "0",
+        # As in our broker.
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.migration.policy": "disabled",
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "log.retention.ms": "-1",

@@ -14,7 +14,16 @@ from typing import Any, Final, NamedTuple
 from fastprod.broker.network.request import RequestHeader
 from fastprod.errors import ConfigError, KafkaError
 from fastprod.protocol.api import Api
-from fastprod.protocol.api_keys import API_VERSIONS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
+from fastprod.protocol.api_keys import (
+    API_VERSIONS,
+    CONSUMER_GROUP_HEARTBEAT,
+    END_TXN,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from fastprod.protocol.field_types import SchemaError
 from fastprod.protocol.messages import (
     alter_client_quotas,
@@ -35,6 +44,8 @@ from fastprod.protocol.messages import (
     sasl_handshake,
 )
 from fastprod.protocol.messages.group import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -125,9 +136,9 @@ SERVICES: Final = {
         _service(produce.API, (0, 12), (7, 9, 9), served_from=3),
         _service(fetch.API, (4, 12), (10, 12, 12)),
         _service(list_offsets.API, (1, 7), (4, 6, 7)),
-        _service(metadata.API, (0, 11), (7, 11, 11)),
-        _service(offset_commit.API, (2, 9), (6, 8, 8)),
-        _service(offset_fetch.API, (1, 9), (5, 7, 8)),
+        _service(metadata.API, (0, 13), (7, 11, 11)),
+        _service(offset_commit.API, (2, 10), (6, 8, 8)),
+        _service(offset_fetch.API, (1, 10), (5, 7, 8)),
         _service(find_coordinator.API, (0, 4), (2, 3, 4)),
         _service(join_group.API, (0, 9), (3, 7, 7)),
         _service(heartbeat.API, (0, 4), (2, 4, 4)),
@@ -163,12 +174,21 @@ SERVICES: Final = {
         _service(describe_producers.API, (0, 0), (None, 0, 0)),
         _service(describe_transactions.API, (0, 0), (None, None, 0)),
         _service(list_transactions.API, (0, 1), (None, None, 0)),
+        _service(consumer_group_heartbeat.API, (0, 1), (None, None, None)),
+        _service(consumer_group_describe.API, (0, 1), (None, None, None)),
     )
 }
 
 APIS: Final = {key: service.api for key, service in SERVICES.items()}
 
 _TRANSACTION_VERSION_2: Final = ((PRODUCE, 12), (END_TXN, 5), (TXN_OFFSET_COMMIT, 5))
+
+_GROUP_VERSION_1: Final = (
+    (CONSUMER_GROUP_HEARTBEAT, 0),
+    (OFFSET_COMMIT, 9),
+    (OFFSET_FETCH, 9),
+    (METADATA, 12),
+)
 
 _header = struct.Struct(">hhih")
 
@@ -225,6 +245,11 @@ class ApiTable:
     def transaction_version(self) -> int:
         """The level of the feature transaction.version: 2 if all that KIP-890 needs is listed."""
         return 2 if all(self.is_listed(*each) for each in _TRANSACTION_VERSION_2) else 0
+
+    @property
+    def group_version(self) -> int:
+        """The level of the feature group.version: 1 if all that KIP-848 needs is listed."""
+        return 1 if all(self.is_listed(*each) for each in _GROUP_VERSION_1) else 0
 
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame (request header version 1, or 2 with its tags skipped).

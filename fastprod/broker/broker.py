@@ -57,8 +57,8 @@ class Broker(BrokerSecurity):
     DeleteTopics, InitProducerId, DescribeConfigs and DescribeCluster, in the
     versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
     all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
-    an address may connect. Consumer groups follow the classic protocol, with static members; their
-    offsets are in the topic __consumer_offsets, which is hidden.
+    an address may connect. Consumer groups follow the classic protocol or that of KIP-848, with
+    static members; their offsets are in the topic __consumer_offsets, which is hidden.
 
     Of several nodes one leads a partition and answers, the others say NOT_LEADER_OR_FOLLOWER. With
     one replica, the default, all nodes share its log; with more each has its own, and followers

@@ -124,6 +124,19 @@ class BrokerConfig:
         0, "so long an empty group waits for more members; Kafka: 3000"
     )
     group_max_size: int = _int(INT32_MAX, "members of a group", 1)
+    group_consumer_session_timeout_ms: int = _int(
+        45_000, "session of a member of a group that the broker assigns (B-E3)", 1
+    )
+    group_consumer_heartbeat_interval_ms: int = _int(
+        500, "such a member is told to come again after this; Kafka: 5000", 1
+    )
+    group_consumer_max_size: int = _int(INT32_MAX, "members of such a group", 1)
+    group_consumer_assignment_interval_ms: int = _int(
+        0, "so long the partitions of such a group are not shared anew; Kafka: 1000"
+    )
+    group_consumer_regex_refresh_interval_ms: int = _int(
+        600_000, "what its regular expressions match is looked at so often, at least", 10_000
+    )
     offset_metadata_max_bytes: int = _int(4096, "what a client may note with an offset")
     offsets_retention_minutes: int = _int(
         10_080, "offsets of a group without members are kept so long", 1

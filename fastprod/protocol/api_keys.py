@@ -47,6 +47,8 @@ DESCRIBE_CLUSTER: Final = 60
 DESCRIBE_PRODUCERS: Final = 61
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+CONSUMER_GROUP_DESCRIBE: Final = 69
 GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
 PUSH_TELEMETRY: Final = 72
 
@@ -93,6 +95,8 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DESCRIBE_PRODUCERS: "DescribeProducers",
         DESCRIBE_TRANSACTIONS: "DescribeTransactions",
         LIST_TRANSACTIONS: "ListTransactions",
+        CONSUMER_GROUP_HEARTBEAT: "ConsumerGroupHeartbeat",
+        CONSUMER_GROUP_DESCRIBE: "ConsumerGroupDescribe",
         GET_TELEMETRY_SUBSCRIPTIONS: "GetTelemetrySubscriptions",
         PUSH_TELEMETRY: "PushTelemetry",
     }

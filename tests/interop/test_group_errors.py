@@ -43,8 +43,8 @@ from fastprod.protocol.messages.group.sync_group import (
     SyncGroupRequestAssignment,
 )
 from kafka_cluster import KafkaCluster
-from support.broker.group_world import subscribed
 from support.broker.sasl_client import SaslClient, body_of, payload
+from support.groups.group_world import subscribed
 
 TIMEOUT_S = 30.0
 Said = list[tuple[str, Any]]

@@ -3,92 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
 import threading
 import time
 from collections import defaultdict
-from types import TracebackType
+
+import pytest
 
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
+from support.groups.java_member import JavaMember
 
 PARTITIONS = 6
 RECORDS = 10_000
 WAVES = 4
 TIMEOUT_S = 60.0
-CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
-
-
-class JavaMember:
-    """Kafka's VerifiableConsumer, and what it says of itself: a line for each thing that it does.
-
-    Attributes:
-        committed: (partition, first, last offset) of what it has read and then committed.
-        partitions: those that it has now.
-    """
-
-    def __init__(self, servers: str) -> None:
-        command = kafka_jars.class_command(
-            CONSUMER,
-            *("--bootstrap-server", servers, "--topic", "t", "--group-id", "g"),
-            *("--reset-policy", "earliest", "--session-timeout", "6000"),
-        )
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self.committed: list[tuple[int, int, int]] = []
-        self.partitions: set[int] = set()
-        self._read: list[tuple[int, int, int]] = []
-        self._listener = threading.Thread(target=self._listen)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            said = json.loads(line)
-            if said["name"] == "records_consumed":
-                self._read += [
-                    (each["partition"], each["minOffset"], each["maxOffset"])
-                    for each in said["partitions"]
-                ]
-            elif said["name"] == "offsets_committed":
-                if said["success"]:
-                    self.committed += self._read
-                self._read = []
-            elif said["name"] == "partitions_assigned":
-                self.partitions = {each["partition"] for each in said["partitions"]}
-            elif said["name"] == "partitions_revoked":
-                self.partitions = set()
-
-    @property
-    def count(self) -> int:
-        """Records that it has committed."""
-        return sum(last - first + 1 for _, first, last in list(self.committed))
-
-    def stop(self, kills: bool = False) -> None:
-        """Have it leave, or fall silent."""
-        if kills:
-            self.process.kill()
-        else:
-            self.process.terminate()
-        self.process.wait(TIMEOUT_S)
-        self._listener.join(TIMEOUT_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-    def __enter__(self) -> JavaMember:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.stop()
 
 
 def await_shares(members: list[JavaMember], count: int) -> None:
@@ -110,12 +39,16 @@ def send_wave(servers: str, wave: int) -> None:
             producer.send("t", b"%d" % number, partition=number % PARTITIONS)
 
 
-def test_java_members_share_what_comes_each_record_once() -> None:
-    """B-E2, B-B2.4: three; one leaves in the middle of a wave, one is killed, one comes."""
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_java_members_share_what_comes_each_record_once(protocol: str) -> None:
+    """B-E2, B-E3, B-B2.4: three; one leaves amid a wave, one is killed, one comes."""
     kafka_jars.resolve()
-    with contextlib.ExitStack() as all_of_them, Broker(topics={"t": PARTITIONS}) as broker:
+    with (
+        contextlib.ExitStack() as all_of_them,
+        Broker(topics={"t": PARTITIONS}, group_consumer_session_timeout_ms=6000) as broker,
+    ):
         servers = broker.bootstrap_servers
-        members = [all_of_them.enter_context(JavaMember(servers)) for _ in range(3)]
+        members = [all_of_them.enter_context(JavaMember(servers, "t", protocol)) for _ in range(3)]
         await_shares(members, 3)
         send_wave(servers, 0)
         deadline = time.monotonic() + TIMEOUT_S
@@ -128,7 +61,7 @@ def test_java_members_share_what_comes_each_record_once() -> None:
         members[0].stop()
         senders.join(TIMEOUT_S)
         await_shares(members[1:], 2)
-        members.append(all_of_them.enter_context(JavaMember(servers)))
+        members.append(all_of_them.enter_context(JavaMember(servers, "t", protocol)))
         await_shares(members[1:], 3)
         send_wave(servers, 2)
         members[1].stop(kills=True)

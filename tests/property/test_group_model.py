@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fastprod.broker.coordinator.group.group_metadata import GroupState
+from fastprod.broker.coordinator.group.group_metadata import GroupMetadata, GroupState
 from fastprod.broker.coordinator.group.member_metadata import JoinGroupResult, Leaving
 from fastprod.error_codes import MEMBER_ID_REQUIRED, NONE
-from support.broker.group_world import REBALANCE_MS, SESSION_MS, Answer, GroupWorld
+from support.groups.group_world import REBALANCE_MS, SESSION_MS, Answer, GroupWorld
 from support.processes.scale import scaled
 
 PROTOCOLS = [("range", b"r"), ("sticky", b"s")]
@@ -152,6 +152,7 @@ class GroupModel(RuleBasedStateMachine):
     @invariant()
     def the_group_counts_right(self) -> None:
         for group in self.world.manager.all_items():
+            assert isinstance(group, GroupMetadata)
             members = group.members
             waiting = [each for each in members.values() if each.awaiting_join is not None]
             assert group.awaiting_join_count == len(waiting)
@@ -185,7 +186,7 @@ class GroupModel(RuleBasedStateMachine):
         self.world.purgatory.advance(20 * REBALANCE_MS)
         assert all(len(each.results) == 1 for each in self.answers)
         group = self.world.manager.item("g", self.world.node())
-        assert group is None or (group.is_in(GroupState.EMPTY) and not group.pending_members)
+        assert group is None or group.is_unused
         later = self.world.successor()
         assert later.fetched() == self.offsets
         # The look for old offsets.

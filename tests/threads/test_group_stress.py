@@ -23,8 +23,8 @@ from fastprod.protocol.messages.group.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from fastprod.protocol.messages.group.sync_group import SyncGroupRequest, SyncGroupResponse
-from support.broker.group_world import subscribed
 from support.broker.world import Asked, BrokerWorld
+from support.groups.group_world import subscribed
 from support.processes.scale import scaled
 
 THREADS = 6

@@ -190,12 +190,18 @@ class Topics:
         self._by_folded: dict[str, list[str]] = {}
         self._partition_count = 0
         self._is_closed = False
+        self._version = 0
         self._lock = threading.RLock()
 
     @property
     def live(self) -> Sequence[int]:
         """Nodes that new topics may use, by id."""
         return self._live
+
+    @property
+    def version(self) -> int:
+        """Grows when a topic comes or goes."""
+        return self._version
 
     @property
     def is_busy(self) -> bool:
@@ -217,6 +223,11 @@ class Topics:
     def by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with that id, or None."""
         return self._by_id.get(bytes(topic_id))
+
+    def name_of(self, topic_id: bytes) -> str:
+        """The name of the topic with that id; "": there is none."""
+        topic = self._by_id.get(bytes(topic_id))
+        return "" if topic is None else topic.name
 
     def partition(self, name: str, index: int) -> Partition | None:
         """One partition, or None if the topic or the partition does not exist."""
@@ -460,6 +471,7 @@ class Topics:
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]
+            self._version += 1
             self._release(topic)
             self._delete_logs(topic)
             return topic
@@ -490,6 +502,7 @@ class Topics:
         """Let clients find the topic."""
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._version += 1
 
     def _release(self, topic: Topic) -> None:
         """Give up the topic's name."""

@@ -75,11 +75,13 @@ class CoordinatorError(Exception):
 
     Attributes:
         code: Kafka's error code.
+        text: why, for answers that have room for it.
     """
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, text: str | None = None) -> None:
         super().__init__(code)
         self.code = code
+        self.text = text
 
 
 class StateTopic(NamedTuple):
@@ -246,13 +248,20 @@ class PartitionedState(ABC, Generic[T]):
             return None
         return topic.partitions[partition_for(key, len(topic.partitions))]
 
-    def item(self, key: str, node_id: int | None, creates: bool = False) -> T | None:
+    def item(
+        self,
+        key: str,
+        node_id: int | None,
+        creates: bool = False,
+        new: Callable[[str, Partition], T] | None = None,
+    ) -> T | None:
         """What is kept by a name; None: nothing is.
 
         Args:
             key: its name.
             node_id: the node that was asked; None: whichever coordinates it.
             creates: make it if there is none.
+            new: makes it, by default as one that nothing is known of; no lock may be taken.
 
         Raises:
             CoordinatorError: the node does not coordinate it, or not yet.
@@ -271,7 +280,7 @@ class PartitionedState(ABC, Generic[T]):
             if loaded.leader_epoch != partition.leader_epoch:
                 raise CoordinatorError(NOT_COORDINATOR)
             if key not in loaded.items:
-                loaded.items[key] = self._new(key, partition)
+                loaded.items[key] = (new or self._new)(key, partition)
             return loaded.items[key]
 
     def items(self, node_id: int) -> list[T]:
@@ -325,6 +334,18 @@ class PartitionedState(ABC, Generic[T]):
             loaded = self._loaded.get(item.partition.index)
             if loaded is not None and loaded.items.get(item.key) is item:
                 del loaded.items[item.key]
+
+    def replace(self, item: T, by: T) -> None:
+        """Have another item in the place of one; they share a lock, which is held.
+
+        Raises:
+            CoordinatorError: it is kept no more.
+        """
+        with self._lock:
+            loaded = self._loaded.get(item.partition.index)
+            if loaded is None or loaded.items.get(item.key) is not item:
+                raise CoordinatorError(NOT_COORDINATOR)
+            loaded.items[item.key] = by
 
     def drop_moved(self) -> None:
         """Let go of what another node coordinates now; who waits in it is told."""
@@ -411,7 +432,8 @@ class PartitionedState(ABC, Generic[T]):
         for each in unloaded:
             for item in list(each.items.values()):
                 with item.lock:
-                    self._on_unloaded(item, code)
+                    # Another one may have its place by now.
+                    self._on_unloaded(each.items.get(item.key, item), code)
             # Last: until then whoever loads it anew waits for these locks, too.
             self._give_up(each)
 

@@ -37,6 +37,10 @@ from fastprod.broker.server.apis.client_quotas import AlterClientQuotasApi, Desc
 from fastprod.broker.server.apis.describe_configs import DescribeConfigsApi
 from fastprod.broker.server.apis.fetch import FetchApi
 from fastprod.broker.server.apis.find_coordinator import FindCoordinatorApi
+from fastprod.broker.server.apis.group.consumer_groups import (
+    ConsumerGroupDescribeApi,
+    ConsumerGroupHeartbeatApi,
+)
 from fastprod.broker.server.apis.group.listing import (
     DeleteGroupsApi,
     DescribeGroupsApi,
@@ -337,7 +341,9 @@ class NodeServices:
             "Heartbeat": HeartbeatApi(groups),
             "LeaveGroup": LeaveGroupApi(groups),
             "OffsetCommit": OffsetCommitApi(groups.offsets, self.topics, self.clock.time_ms),
-            "OffsetFetch": OffsetFetchApi(groups.offsets),
+            "OffsetFetch": OffsetFetchApi(groups.offsets, self.topics),
+            "ConsumerGroupHeartbeat": ConsumerGroupHeartbeatApi(groups),
+            "ConsumerGroupDescribe": ConsumerGroupDescribeApi(groups, self.topics),
             "OffsetDelete": OffsetDeleteApi(groups.offsets, self.topics),
             "ListGroups": ListGroupsApi(groups),
             "DescribeGroups": DescribeGroupsApi(groups),

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastprod.broker.cluster.producer_ids import ProducerIds
 from fastprod.broker.cluster.topic_config import TopicConfig
+from fastprod.broker.coordinator.group.group import Committing
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata
-from fastprod.broker.coordinator.group.offset_metadata_manager import Committing
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from fastprod.broker.coordinator.transaction.transaction_metadata import (
     TV_0,
@@ -17,8 +17,8 @@ from fastprod.broker.coordinator.transaction.transaction_metadata import (
 from fastprod.broker.log.log import AppendInfo, Log
 from fastprod.broker.log.record_batch import Producer
 from fastprod.error_codes import NONE
-from support.broker.group_world import GroupWorld
 from support.broker.log_batches import TIME, encoded
+from support.groups.group_world import GroupWorld
 
 TIMEOUT_MS = 60_000
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)

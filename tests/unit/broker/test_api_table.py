@@ -23,9 +23,9 @@ LISTED = {
     "Produce": (0, 12),
     "Fetch": (4, 12),
     "ListOffsets": (1, 7),
-    "Metadata": (0, 11),
-    "OffsetCommit": (2, 9),
-    "OffsetFetch": (1, 9),
+    "Metadata": (0, 13),
+    "OffsetCommit": (2, 10),
+    "OffsetFetch": (1, 10),
     "FindCoordinator": (0, 4),
     "JoinGroup": (0, 9),
     "Heartbeat": (0, 4),
@@ -61,6 +61,8 @@ LISTED = {
     "DescribeProducers": (0, 0),
     "DescribeTransactions": (0, 0),
     "ListTransactions": (0, 1),
+    "ConsumerGroupHeartbeat": (0, 1),
+    "ConsumerGroupDescribe": (0, 1),
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 from kafka.protocol.schemas import load_json
 
 from fastprod.protocol import schema
+from fastprod.protocol.api_keys import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
 from fastprod.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from fastprod.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from fastprod.protocol.messages.metadata import MetadataRequest
@@ -44,7 +45,10 @@ STRUCTS = {"EntryResult": "EntryData"}
 LATER = 0x7FFF
 NEWEST = {(case.api_key, case.direction): case for case in CASES}
 OLDEST = {(case.api_key, case.direction): case for case in reversed(CASES)}
-MESSAGES = sorted({(case.api_key, case.direction) for case in CASES})
+# Of these it knows nothing; kio does.
+NOT_IN_KAFKA_PYTHON = {CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE}
+KNOWN_CASES = [case for case in CASES if case.api_key not in NOT_IN_KAFKA_PYTHON]
+MESSAGES = sorted({(case.api_key, case.direction) for case in KNOWN_CASES})
 
 
 def kafka_class(api_key: int, direction: str) -> Any:
@@ -88,7 +92,7 @@ def assert_same_value(kind: FieldType, version: int, ours: Any, theirs: Any) -> 
         assert ours == plain(theirs)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", KNOWN_CASES, ids=str)
 def test_kafka_python_and_the_broker_read_each_other(case: Case) -> None:
     """B-B1: a second opinion, next to kio's."""
     ours = sample(case)

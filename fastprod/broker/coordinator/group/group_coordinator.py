@@ -6,13 +6,22 @@ Source: GroupCoordinator of Apache Kafka; KIP-345, KIP-394, KIP-814; contract B-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from fastprod.broker.coordinator.group.consumer.consumer_group_heartbeats import (
+    ConsumerGroupHeartbeats,
+)
+from fastprod.broker.coordinator.group.consumer.member_heartbeat import (
+    HeartbeatResult,
+    MemberHeartbeat,
+)
+from fastprod.broker.coordinator.group.group import Group
 from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
+from fastprod.broker.coordinator.group.group_summary import GroupListing, GroupSummary, summary_of
 from fastprod.broker.coordinator.group.member_metadata import (
     JoinCallback,
     JoinGroupResult,
@@ -54,37 +63,6 @@ from fastprod.error_codes import (
     UNKNOWN_MEMBER_ID,
 )
 
-CLASSIC = "classic"
-"""The type of all groups here (KIP-848 has another one)."""
-
-
-class GroupListing(NamedTuple):
-    """A group in a list."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-
-
-class MemberSummary(NamedTuple):
-    """A member in a description."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-class GroupSummary(NamedTuple):
-    """A description of a group."""
-
-    state: str
-    protocol_type: str = ""
-    protocol: str = ""
-    members: Sequence[MemberSummary] = ()
-
 
 class GroupCoordinator:
     """The groups of a cluster; each is coordinated by the node that leads its partition.
@@ -123,8 +101,9 @@ class GroupCoordinator:
             worker,
             appended,
             self._group_loaded,
-            self._rebalancer.group_unloaded,
+            self._group_unloaded,
         )
+        self._heartbeats = ConsumerGroupHeartbeats(config, topics, clock, purgatory, self.manager)
         self.offsets = OffsetMetadataManager(
             config, clock, purgatory, self.manager, self._rebalancer
         )
@@ -136,14 +115,22 @@ class GroupCoordinator:
     def _store_group(self, group: GroupMetadata) -> int:
         return self.manager.store_group(group)
 
-    def _group_loaded(self, group: GroupMetadata) -> None:
-        self._rebalancer.group_loaded(group)
+    def _group_loaded(self, group: Group) -> None:
+        if isinstance(group, GroupMetadata):
+            self._rebalancer.group_loaded(group)
+        elif isinstance(group, ConsumerGroup):
+            self._heartbeats.group_loaded(group)
         if not group.offsets.is_empty:
             self.offsets.watch()
 
-    def _group(
-        self, group_id: str, node_id: int, creates: bool = False, may_be_empty: bool = False
-    ) -> GroupMetadata | None:
+    def _group_unloaded(self, group: Group, code: int) -> None:
+        if isinstance(group, GroupMetadata):
+            self._rebalancer.group_unloaded(group, code)
+        elif isinstance(group, ConsumerGroup):
+            group.die()
+            self._heartbeats.timers.forget_all(group)
+
+    def _item(self, group_id: str, node_id: int, may_be_empty: bool = False) -> Group | None:
         """The group, or None.
 
         Raises:
@@ -151,7 +138,41 @@ class GroupCoordinator:
         """
         if not group_id and not may_be_empty:
             raise CoordinatorError(INVALID_GROUP_ID)
-        return self.manager.item(group_id, node_id, creates)
+        return self.manager.item(group_id, node_id)
+
+    def _group(self, group_id: str, node_id: int) -> GroupMetadata | None:
+        """The group whose members assign, or None; as `_item`."""
+        group = self._item(group_id, node_id)
+        # Members of the other kind are nobody here.
+        return group if isinstance(group, GroupMetadata) else None
+
+    # Groups that the broker assigns.
+
+    def consumer_group_heartbeat(self, beat: MemberHeartbeat, node_id: int) -> HeartbeatResult:
+        """Take a heartbeat of a member of a group that the broker assigns (KIP-848).
+
+        Args:
+            beat: what it says.
+            node_id: the node that was asked.
+        """
+        result = self._heartbeats.heartbeat(beat, node_id)
+        if result.error == NONE:
+            self.offsets.watch()
+        return result
+
+    def consumer_group(self, group_id: str, node_id: int) -> ConsumerGroup:
+        """A group that the broker assigns.
+
+        Raises:
+            CoordinatorError: there is none; or as `_item`.
+        """
+        group = self._item(group_id, node_id)
+        if group is None:
+            raise CoordinatorError(GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            text = f"Group {group_id} is not a consumer group."
+            raise CoordinatorError(GROUP_ID_NOT_FOUND, text)
+        return group
 
     # Joining.
 
@@ -165,14 +186,15 @@ class GroupCoordinator:
         """
         is_new = not joining.member_id
         try:
-            group = self._group(joining.group_id, node_id)
+            item = self._item(joining.group_id, node_id)
             self._check_session_timeout(joining)
-            if group is None and is_new:
-                group = self._group(joining.group_id, node_id, creates=True)
+            if item is None and is_new:
+                item = self.manager.item(joining.group_id, node_id, creates=True)
                 self.offsets.watch()
-            if group is None:
+            if item is None:
                 raise CoordinatorError(UNKNOWN_MEMBER_ID)
-            with group.lock:
+            with item.lock:
+                group = self._joined(item, is_new)
                 if not self._has_room(group, joining.member_id):
                     member = group.members.get(joining.member_id)
                     if member is not None:
@@ -186,6 +208,15 @@ class GroupCoordinator:
                 self._rebalancer.maybe_complete_join(group)
         except CoordinatorError as error:
             respond(JoinGroupResult(error.code, joining.member_id))
+
+    def _joined(self, group: Group, is_new: bool) -> GroupMetadata:
+        """The group that somebody joins, whose lock is held; one of the other kind gives way."""
+        if isinstance(group, ConsumerGroup) and not group.is_dead:
+            if not group.is_empty:
+                raise CoordinatorError(INCONSISTENT_GROUP_PROTOCOL)
+            if not is_new:
+                raise CoordinatorError(UNKNOWN_MEMBER_ID)
+        return self.manager.as_classic_group(group)
 
     def _check_session_timeout(self, joining: Joining) -> None:
         least = self._config.group_min_session_timeout_ms
@@ -441,12 +472,15 @@ class GroupCoordinator:
     ) -> tuple[int, list[int]]:
         """Take members out; returns a code for all and, if that is NONE, one for each of them."""
         try:
-            group = self._group(group_id, node_id)
+            group = self._item(group_id, node_id)
             if group is None:
                 return NONE, [UNKNOWN_MEMBER_ID for _ in leaving]
             with group.lock:
-                if group.is_in(DEAD):
+                if group.is_dead:
                     return COORDINATOR_NOT_AVAILABLE, []
+                if isinstance(group, ConsumerGroup):
+                    return NONE, self._heartbeats.remove_members(group, leaving)
+                group = self.manager.as_classic_group(group)
                 return NONE, [self._leave(group, each) for each in leaving]
         except CoordinatorError as error:
             return error.code, []
@@ -469,62 +503,54 @@ class GroupCoordinator:
 
     # Telling.
 
-    def list_groups(self, states: Collection[str], node_id: int) -> tuple[int, list[GroupListing]]:
+    def list_groups(
+        self, states: Collection[str], node_id: int, kinds: Collection[str] = ()
+    ) -> tuple[int, list[GroupListing]]:
         """The groups of a node, and NONE or why not all of them are known.
 
         Args:
             states: only those in one of these, in any case; empty: all.
             node_id: the node that was asked.
+            kinds: only those of one of these types, in any case; empty: all.
         """
         try:
             groups = self.manager.items(node_id)
         except CoordinatorError as error:
             return error.code, []
-        wanted = {state.lower() for state in states}
+        states, kinds = {each.lower() for each in states}, {each.lower() for each in kinds}
         listed = []
         for group in groups:
-            state = group.state.value
-            if not wanted or state.lower() in wanted:
-                listed.append(GroupListing(group.group_id, group.protocol_type or "", state))
+            with group.lock:
+                state = group.state_name
+            if (not states or state.lower() in states) and (not kinds or group.kind in kinds):
+                listed.append(GroupListing(group.group_id, group.protocol, state, group.kind))
         return NONE, listed
 
     def describe_group(self, group_id: str, node_id: int) -> tuple[int, GroupSummary]:
         """A group as it is now, and NONE or Kafka's code; one that is not there is dead."""
         try:
-            group = self._group(group_id, node_id, may_be_empty=True)
+            group = self._item(group_id, node_id, may_be_empty=True)
         except CoordinatorError as error:
             return error.code, GroupSummary("")
         if group is None:
-            return GROUP_ID_NOT_FOUND, GroupSummary(DEAD.value)
+            return GROUP_ID_NOT_FOUND, GroupSummary(DEAD.value, why=f"Group {group_id} not found.")
+        if not isinstance(group, GroupMetadata):
+            why = f"Group {group_id} is not a classic group."
+            return GROUP_ID_NOT_FOUND, GroupSummary(DEAD.value, why=why)
         with group.lock:
-            is_stable = group.is_in(STABLE)
-            protocol = (group.protocol_name or "") if is_stable else ""
-            members = [
-                MemberSummary(
-                    each.member_id,
-                    each.group_instance_id,
-                    each.client_id,
-                    each.client_host,
-                    each.metadata(protocol) if is_stable else b"",
-                    each.assignment if is_stable else b"",
-                )
-                for each in group.members.values()
-            ]
-            return NONE, GroupSummary(
-                group.state.value, group.protocol_type or "", protocol, members
-            )
+            return NONE, summary_of(group)
 
     def delete_group(self, group_id: str, node_id: int) -> int:
         """Delete a group without members, and its offsets; returns NONE or Kafka's code."""
         try:
-            group = self._group(group_id, node_id, may_be_empty=True)
+            group = self._item(group_id, node_id, may_be_empty=True)
         except CoordinatorError as error:
             return error.code
         if group is None:
             return GROUP_ID_NOT_FOUND
         with group.lock:
-            if group.is_in(DEAD):
+            if group.is_dead:
                 return GROUP_ID_NOT_FOUND
-            if not group.is_in(EMPTY):
+            if not group.is_empty:
                 return NON_EMPTY_GROUP
             return self.offsets.delete_group(group)

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.coordinator.group.group import CONSUMER_PROTOCOL, Committing, Group
 from fastprod.broker.coordinator.group.group_offsets import GroupOffsets
 from fastprod.broker.coordinator.group.group_records import (
     GroupMetadataValue,
@@ -30,18 +31,18 @@ from fastprod.broker.coordinator.group.member_metadata import (
     SyncCallback,
     SyncGroupResult,
 )
+from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.log.record_batch import LogEntry
 from fastprod.broker.threads.deferring_lock import DeferringLock
 from fastprod.broker.threads.purgatory import DelayedOperation
 from fastprod.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION,
     NONE,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-
-CONSUMER_PROTOCOL: Final = "consumer"
-"""The protocol type of those that read topics."""
 
 
 class GroupState(Enum):
@@ -65,13 +66,17 @@ _PREVIOUS: Final[Mapping[GroupState, frozenset[GroupState]]] = {
 }
 
 
-class GroupMetadata:
-    """One group. All but `group_id`, `partition` and `lock` is guarded by `lock`.
+class GroupMetadata(Group):
+    """One group whose members assign.
+
+    All but `group_id`, `partition` and `lock` is guarded by `lock`.
 
     Args:
         group_id: its name.
         partition: of __consumer_offsets, where it is kept.
         now_ms: by the broker's clock.
+        offsets: how far it has read; None: not at all.
+        lock: of the group that had its name before; None: there was none.
 
     Attributes:
         state: what it is doing.
@@ -87,7 +92,6 @@ class GroupMetadata:
         new_member_added: the first rebalance waits a little longer.
         delayed_join: ends the rebalance that is being prepared.
         delayed_sync: drops the members that do not ask for their assignments.
-        offsets: how far it has read.
         stored_entry: what its log has of it besides offsets; None: nothing.
     """
 
@@ -99,13 +103,9 @@ class GroupMetadata:
         "delayed_join",
         "delayed_sync",
         "generation_id",
-        "group_id",
         "leader_id",
-        "lock",
         "members",
         "new_member_added",
-        "offsets",
-        "partition",
         "pending_members",
         "pending_sync_members",
         "protocol_name",
@@ -115,10 +115,17 @@ class GroupMetadata:
         "stored_entry",
     )
 
-    def __init__(self, group_id: str, partition: Partition, now_ms: int) -> None:
-        self.group_id = group_id
-        self.partition = partition
-        self.lock = DeferringLock()
+    kind: ClassVar[str] = "classic"
+
+    def __init__(
+        self,
+        group_id: str,
+        partition: Partition,
+        now_ms: int,
+        offsets: GroupOffsets | None = None,
+        lock: DeferringLock | None = None,
+    ) -> None:
+        super().__init__(group_id, partition, offsets or GroupOffsets(), lock)
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = now_ms
         self.generation_id = 0
@@ -131,7 +138,6 @@ class GroupMetadata:
         self.new_member_added = False
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None
-        self.offsets = GroupOffsets()
         self.stored_entry: LogEntry | None = None
         self.awaiting_join_count = 0
         self._static_members: dict[str, str] = {}
@@ -154,8 +160,7 @@ class GroupMetadata:
         offsets: GroupOffsets,
     ) -> GroupMetadata:
         """The group as its log has it; without a generation in it, it has offsets alone."""
-        group = cls(group_id, partition, now_ms)
-        group.offsets = offsets
+        group = cls(group_id, partition, now_ms, offsets)
         if stored is None:
             return group
         group.stored_entry = group_entry(group_id, stored)
@@ -210,14 +215,29 @@ class GroupMetadata:
     # States.
 
     @property
-    def key(self) -> str:
-        """Its name, as `PartitionedState` asks for it."""
-        return self.group_id
-
-    @property
     def is_dead(self) -> bool:
         """Whether it is kept no more."""
         return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody is in it, or was given an id."""
+        return self.is_empty and not self.pending_members
+
+    @property
+    def state_name(self) -> str:
+        """What it is doing, in Kafka's words."""
+        return self.state.value
+
+    @property
+    def protocol(self) -> str:
+        """The type of protocol of its members; "": it never had any."""
+        return self.protocol_type or ""
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""
@@ -448,14 +468,46 @@ class GroupMetadata:
                 continue
             if keeps_subscribed and self.is_subscribed_to(place[0]):
                 continue
-            if committed.expire_timestamp_ms >= 0:
-                is_due = now_ms >= committed.expire_timestamp_ms
-            else:
-                start_ms = committed.commit_timestamp_ms if since is None else since
-                is_due = now_ms - start_ms >= retention_ms
-            if is_due:
+            start_ms = committed.commit_timestamp_ms if since is None else since
+            if committed.is_expired(start_ms, now_ms, retention_ms):
                 found.append(place)
         return found
+
+    def check_commit(self, committing: Committing) -> dict[TopicPartition, int]:
+        """Look whether somebody may commit; if so, all partitions.
+
+        Raises:
+            CoordinatorError: it may commit none.
+        """
+        generation_id, is_transactional = committing.generation_id, committing.is_transactional
+        if self.is_dead:
+            raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and self.is_empty:
+            return {}
+        if committing.names_nobody:
+            # Older transactional producers do not say whose offsets they are.
+            if is_transactional:
+                return {}
+            raise CoordinatorError(UNKNOWN_MEMBER_ID)
+        code = self.refusal_of_member(committing.member_id, committing.group_instance_id)
+        if code != NONE:
+            raise CoordinatorError(code)
+        if generation_id != self.generation_id:
+            raise CoordinatorError(ILLEGAL_GENERATION)
+        if self.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
+            raise CoordinatorError(REBALANCE_IN_PROGRESS)
+        return {}
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anybody may."""
+
+    def live_entries(self) -> list[LogEntry]:
+        """What its log has of its newest generation, if there is one."""
+        return [] if self.stored_entry is None else [self.stored_entry]
+
+    def tombstones(self) -> list[LogEntry]:
+        """What ends that."""
+        return [] if self.stored_entry is None else [group_entry(self.group_id, None)]
 
 
 def subscription(metadata: bytes) -> frozenset[str] | None:

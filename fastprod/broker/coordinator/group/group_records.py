@@ -49,6 +49,12 @@ class OffsetAndMetadata(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
 
+    def is_expired(self, since_ms: int, now_ms: int, retention_ms: int) -> bool:
+        """Whether it has been kept long enough, if nobody needs it since then (KIP-211)."""
+        if self.expire_timestamp_ms >= 0:
+            return now_ms >= self.expire_timestamp_ms
+        return now_ms - since_ms >= retention_ms
+
 
 TopicPartition = tuple[str, int]
 """Name of a topic, number of a partition."""

@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.delayed_call import DelayedCall
+from fastprod.broker.coordinator.group.group import Committing, Group
 from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
 from fastprod.broker.coordinator.group.group_offsets import UNSTABLE
 from fastprod.broker.coordinator.group.group_records import (
     OffsetAndMetadata,
     TopicPartition,
-    group_entry,
     offset_entries,
     offset_entry,
 )
-from fastprod.broker.coordinator.group.rebalance import COMPLETING, DEAD, EMPTY, Rebalancer
+from fastprod.broker.coordinator.group.rebalance import Rebalancer
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
-from fastprod.broker.log.record_batch import NO_PRODUCER, Producer
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import (
-    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,
     ILLEGAL_GENERATION,
@@ -41,7 +38,6 @@ from fastprod.error_codes import (
     NONE,
     NOT_COORDINATOR,
     OFFSET_METADATA_TOO_LARGE,
-    REBALANCE_IN_PROGRESS,
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
 )
@@ -58,28 +54,6 @@ _CODES = {
 """What a client is told in place of what the log says."""
 
 
-class Committing(NamedTuple):
-    """Who commits what.
-
-    Attributes:
-        group_id: "" is a name, too.
-        generation_id: -1: somebody who is no member, as an administrator.
-        member_id: "": likewise.
-        group_instance_id: of a static member.
-        offsets: by partition.
-        knows_missing_groups: a member of no group is told just that.
-        producer: they count once its transaction is committed; by default at once.
-    """
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    knows_missing_groups: bool = False
-    producer: Producer = NO_PRODUCER
-
-
 class OffsetMetadataManager:
     """The offsets of all groups. Any thread.
 
@@ -91,7 +65,7 @@ class OffsetMetadataManager:
         clock: the broker's.
         purgatory: of the same clock.
         manager: knows the groups.
-        rebalancer: told of members that commit, and of groups that end.
+        rebalancer: told of members that commit.
     """
 
     def __init__(
@@ -117,14 +91,16 @@ class OffsetMetadataManager:
         try:
             group = self._group_of(committing, node_id)
             with group.lock:
-                is_member = self._check(group, committing)
-                if is_member:
-                    self._rebalancer.schedule_heartbeat(group, group.members[committing.member_id])
-                return self._store(group, committing)
+                refused = group.check_commit(committing)
+                if isinstance(group, GroupMetadata) and not committing.is_transactional:
+                    member = group.members.get(committing.member_id)
+                    if member is not None:
+                        self._rebalancer.schedule_heartbeat(group, member)
+                return self._store(group, committing, refused)
         except CoordinatorError as error:
             return dict.fromkeys(committing.offsets, error.code)
 
-    def _group_of(self, committing: Committing, node_id: int) -> GroupMetadata:
+    def _group_of(self, committing: Committing, node_id: int) -> Group:
         """The group, made for somebody who keeps nothing but offsets in it.
 
         Raises:
@@ -133,52 +109,33 @@ class OffsetMetadataManager:
         is_simple = committing.generation_id < 0
         group = self._manager.item(committing.group_id, node_id, creates=is_simple)
         if group is None:
-            missing = GROUP_ID_NOT_FOUND if committing.knows_missing_groups else ILLEGAL_GENERATION
+            missing = GROUP_ID_NOT_FOUND if committing.knows_epochs else ILLEGAL_GENERATION
             raise CoordinatorError(missing)
         self.watch()
         return group
 
-    def _check(self, group: GroupMetadata, committing: Committing) -> bool:
-        """Whether it is a member that commits.
-
-        Raises:
-            CoordinatorError: it may not commit.
-        """
-        generation_id, member_id = committing.generation_id, committing.member_id
-        if group.is_in(DEAD):
-            raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
-        if generation_id < 0 and group.is_in(EMPTY):
-            return False
-        is_transactional = committing.producer is not NO_PRODUCER
-        if generation_id < 0 and not member_id and committing.group_instance_id is None:
-            # Older transactional producers do not say whose offsets they are.
-            if is_transactional:
-                return False
-            raise CoordinatorError(UNKNOWN_MEMBER_ID)
-        code = group.refusal_of_member(member_id, committing.group_instance_id)
-        if code != NONE:
-            raise CoordinatorError(code)
-        if generation_id != group.generation_id:
-            raise CoordinatorError(ILLEGAL_GENERATION)
-        if is_transactional:
-            return False
-        if group.is_in(COMPLETING):
-            raise CoordinatorError(REBALANCE_IN_PROGRESS)
-        return True
-
-    def _store(self, group: GroupMetadata, committing: Committing) -> dict[TopicPartition, int]:
-        most, offsets = self._config.offset_metadata_max_bytes, committing.offsets
-        fitting = {place: each for place, each in offsets.items() if len(each.metadata) <= most}
-        code, producer = NONE, committing.producer
+    def _store(
+        self, group: Group, committing: Committing, refused: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        most, codes = self._config.offset_metadata_max_bytes, dict(refused)
+        fitting = {}
+        for place, each in committing.offsets.items():
+            if place in refused:
+                continue
+            if len(each.metadata) > most:
+                codes[place] = OFFSET_METADATA_TOO_LARGE
+            else:
+                fitting[place] = each
+        code = NONE
         if fitting:
             entries = offset_entries(group.group_id, fitting)
-            code = self._manager.append(group, entries, producer)
-        if code == NONE and producer is NO_PRODUCER:
+            code = self._manager.append(group, entries, committing.producer)
+        if code == NONE and not committing.is_transactional:
             group.offsets.commit(fitting)
         elif code == NONE and fitting:
-            group.offsets.add_pending(producer.id, fitting)
+            group.offsets.add_pending(committing.producer.id, fitting)
         code = _CODES.get(code, code)
-        return {place: code if place in fitting else OFFSET_METADATA_TOO_LARGE for place in offsets}
+        return {place: codes.get(place, code) for place in committing.offsets}
 
     def end_transaction(self, partition: Partition, marker: EndTransactionMarker) -> None:
         """End a transaction in a partition of __consumer_offsets, and decide about its offsets.
@@ -204,6 +161,8 @@ class OffsetMetadataManager:
         places: Collection[TopicPartition] | None,
         node_id: int,
         requires_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> tuple[int, dict[TopicPartition, OffsetAndMetadata]]:
         """What a group has committed, and NONE or Kafka's code.
 
@@ -212,6 +171,8 @@ class OffsetMetadataManager:
             places: of which partitions; None: of all. Those without an offset are left out.
             node_id: the node that was asked.
             requires_stable: have UNSTABLE where an open transaction says something (KIP-447).
+            member_id: who asks; None: nobody in particular.
+            member_epoch: its epoch, in groups that the broker assigns (KIP-848).
         """
         try:
             group = self._manager.item(group_id, node_id)
@@ -220,8 +181,12 @@ class OffsetMetadataManager:
         if group is None:
             return NONE, {}
         with group.lock:
-            if group.is_in(DEAD):
+            if group.is_dead:
                 return NONE, {}
+            try:
+                group.check_fetch(member_id, member_epoch)
+            except CoordinatorError as error:
+                return error.code, {}
             offsets = group.offsets
             found = {
                 place: offsets.committed[place]
@@ -250,11 +215,11 @@ class OffsetMetadataManager:
         if group is None:
             return GROUP_ID_NOT_FOUND, {}
         with group.lock:
-            if group.is_in(DEAD):
+            if group.is_dead:
                 return GROUP_ID_NOT_FOUND, {}
-            if not group.is_in(EMPTY) and not group.is_consumer_group:
+            if not group.is_empty and not group.is_consumer_group:
                 return NON_EMPTY_GROUP, {}
-            is_empty = group.is_in(EMPTY)
+            is_empty = group.is_empty
             codes = {
                 place: NONE
                 if is_empty or not group.is_subscribed_to(place[0])
@@ -265,19 +230,18 @@ class OffsetMetadataManager:
             code = self._remove(group, free)
             return NONE, {place: code if each == NONE else each for place, each in codes.items()}
 
-    def delete_group(self, group: GroupMetadata) -> int:
+    def delete_group(self, group: Group) -> int:
         """Delete a group that nobody is in, with its offsets; its lock is held.
 
         Returns NONE, or Kafka's code; the group stays then.
         """
         entries = [offset_entry(group.group_id, place, None) for place in group.offsets.places()]
-        if group.stored_entry is not None:
-            entries.append(group_entry(group.group_id, None))
+        entries += group.tombstones()
         code = self._manager.append_all(group, entries)
         if code != NONE:
             return _CODES.get(code, code)
         group.offsets.clear()
-        self._rebalancer.group_unloaded(group, UNKNOWN_MEMBER_ID)
+        self._manager.unload(group, UNKNOWN_MEMBER_ID)
         self._manager.forget(group)
         return NONE
 
@@ -291,12 +255,12 @@ class OffsetMetadataManager:
         again = (lambda: self.topics_deleted(names, False)) if may_come_again else None
         for group in self._manager.loaded_items(again):
             with group.lock:
-                if not group.is_in(DEAD):
+                if not group.is_dead:
                     self._remove(
                         group, [each for each in group.offsets.places() if each[0] in names]
                     )
 
-    def _remove(self, group: GroupMetadata, places: Sequence[TopicPartition]) -> int:
+    def _remove(self, group: Group, places: Sequence[TopicPartition]) -> int:
         """Forget offsets; the group's lock is held."""
         known = [place for place in places if place in group.offsets]
         entries = [offset_entry(group.group_id, place, None) for place in known]
@@ -334,10 +298,10 @@ class OffsetMetadataManager:
         retention_ms = self._config.offsets_retention_minutes * _MS_PER_MINUTE
         for group in self._manager.all_items():
             with group.lock:
-                if group.is_in(DEAD):
+                if group.is_dead:
                     continue
                 code = self._remove(group, group.expired_offsets(now_ms, retention_ms))
                 if code != NONE:
                     _log.warning("%r: its old offsets stay: error %d", group, code)
-                elif group.is_in(EMPTY) and group.offsets.is_empty and not group.pending_members:
+                elif group.is_unused and group.offsets.is_empty:
                     self.delete_group(group)

@@ -18,6 +18,7 @@ from fastprod.protocol.messages.api_versions import (
 
 _FIRST_SOFTWARE_VERSION = 3
 _FIRST_ZERO_VERSION = 4
+_GROUPS = "group.version"
 _TRANSACTIONS = "transaction.version"
 # They never change.
 _FEATURES_EPOCH = 0
@@ -44,18 +45,23 @@ class ApiVersionsApi:
                 return
             call.request.connection.client_software = ClientSoftware(name, version)
         answer = ApiVersionsResponse(error_code=NONE, api_keys=self._table.api_versions())
-        level = self._table.transaction_version
-        if level > 0:
-            # KIP-890 (B-B1.1). One with minimum 0 is left out below version 4 (B-A7.4).
+        # KIP-848, KIP-890 (B-B1.1).
+        features = {
+            _GROUPS: self._table.group_version,
+            _TRANSACTIONS: self._table.transaction_version,
+        }
+        levels = {name: level for name, level in features.items() if level > 0}
+        if levels:
+            # One with minimum 0 is left out below version 4 (B-A7.4).
             if call.version >= _FIRST_ZERO_VERSION:
                 answer.supported_features = [
-                    SupportedFeatureKey(name=_TRANSACTIONS, min_version=0, max_version=level)
+                    SupportedFeatureKey(name=name, min_version=0, max_version=level)
+                    for name, level in levels.items()
                 ]
             answer.finalized_features_epoch = _FEATURES_EPOCH
             answer.finalized_features = [
-                FinalizedFeatureKey(
-                    name=_TRANSACTIONS, max_version_level=level, min_version_level=level
-                )
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in levels.items()
             ]
         call.answer(answer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastprod.protocol.api import Api
 from fastprod.protocol.api_keys import OFFSET_COMMIT
-from fastprod.protocol.schema import INT16, INT32, INT64, STRING, Array, field, message
+from fastprod.protocol.schema import INT16, INT32, INT64, STRING, UUID, Array, field, message
 
 
 @message
@@ -22,6 +22,7 @@ class OffsetCommitRequestTopic:
     """The partitions of one topic."""
 
     name: str = field(STRING, "0-9")
+    topic_id: bytes = field(UUID, "10+")
     partitions: list[OffsetCommitRequestPartition] = field(Array(OffsetCommitRequestPartition))
 
 
@@ -50,6 +51,7 @@ class OffsetCommitResponseTopic:
     """The partitions of one topic."""
 
     name: str = field(STRING, "0-9")
+    topic_id: bytes = field(UUID, "10+")
     partitions: list[OffsetCommitResponsePartition] = field(Array(OffsetCommitResponsePartition))
 
 
@@ -62,5 +64,5 @@ class OffsetCommitResponse:
 
 
 API = Api(
-    OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, versions=(2, 9), flexible_from=8
+    OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, versions=(2, 10), flexible_from=8
 )

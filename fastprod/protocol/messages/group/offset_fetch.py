@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from fastprod.protocol.api import Api
 from fastprod.protocol.api_keys import OFFSET_FETCH
-from fastprod.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, field, message
+from fastprod.protocol.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UUID,
+    Array,
+    field,
+    message,
+)
 
 
 @message
@@ -20,6 +30,7 @@ class OffsetFetchRequestTopics:
     """Partitions of one topic, from version 8 on."""
 
     name: str = field(STRING, "8-9")
+    topic_id: bytes = field(UUID, "10+")
     partition_indexes: list[int] = field(Array(INT32), "8+")
 
 
@@ -84,6 +95,7 @@ class OffsetFetchResponseTopics:
     """The partitions of one topic, from version 8 on."""
 
     name: str = field(STRING, "8-9")
+    topic_id: bytes = field(UUID, "10+")
     partitions: list[OffsetFetchResponsePartitions] = field(
         Array(OffsetFetchResponsePartitions), "8+"
     )
@@ -108,4 +120,4 @@ class OffsetFetchResponse:
     groups: list[OffsetFetchResponseGroup] = field(Array(OffsetFetchResponseGroup), "8+")
 
 
-API = Api(OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 9), flexible_from=6)
+API = Api(OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 10), flexible_from=6)

@@ -6,7 +6,7 @@ from functools import partial
 
 from fastprod.broker.coordinator.delayed_call import DelayedCall
 from fastprod.broker.threads.clock import FakeClock
-from support.broker.group_world import ManualPurgatory
+from support.groups.group_world import ManualPurgatory
 
 
 def test_it_is_done_once_when_it_is_due() -> None:

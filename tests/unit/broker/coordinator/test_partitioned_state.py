@@ -11,8 +11,8 @@ from fastprod.broker.coordinator.partitioned_state import (
 )
 from fastprod.broker.log.record_batch import Producer
 from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
-from support.broker.group_world import GroupWorld
 from support.broker.transaction_world import T0, TransactionWorld
+from support.groups.group_world import GroupWorld
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastprod.broker.coordinator.group.group_coordinator import CLASSIC, GroupSummary
+from fastprod.broker.coordinator.group.group_summary import GroupSummary
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.apis.group.membership import GroupApi
@@ -36,10 +36,9 @@ class ListGroupsApi(GroupApi):
     def handle(self, call: Call[ListGroupsRequest]) -> None:
         """Answer with the groups that the node coordinates and the client may know of."""
         message = call.message
-        code, groups = self._coordinator.list_groups(message.states_filter, call.node_id)
-        types = {kind.lower() for kind in message.types_filter}
-        if types and CLASSIC not in types:
-            groups = []
+        code, groups = self._coordinator.list_groups(
+            message.states_filter, call.node_id, message.types_filter
+        )
         if not call.allows_cluster(Operation.DESCRIBE):
             groups = [
                 each
@@ -54,7 +53,7 @@ class ListGroupsApi(GroupApi):
                         group_id=each.group_id,
                         protocol_type=each.protocol_type,
                         group_state=each.state,
-                        group_type=CLASSIC,
+                        group_type=each.kind,
                     )
                     for each in groups
                 ],
@@ -89,7 +88,7 @@ class DescribeGroupsApi(GroupApi):
             code = NONE
         described = _described(group_id, code, summary)
         if is_missing:
-            described.error_message = f"Group {group_id} not found."
+            described.error_message = summary.why
         if code == NONE and call.message.include_authorized_operations:
             described.authorized_operations = call.operations(
                 _OPERATIONS, ResourceType.GROUP, group_id

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fastprod.broker.cluster.topics import Topics
+from fastprod.broker.cluster.topics import ZERO_ID, Topics
 from fastprod.broker.config import INT64_MAX
+from fastprod.broker.coordinator.group.group import Committing
 from fastprod.broker.coordinator.group.group_offsets import UNSTABLE
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
-from fastprod.broker.coordinator.group.offset_metadata_manager import (
-    Committing,
-    OffsetMetadataManager,
-)
+from fastprod.broker.coordinator.group.offset_metadata_manager import OffsetMetadataManager
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.apis.group.membership import may_read_group
@@ -20,6 +18,7 @@ from fastprod.error_codes import (
     GROUP_AUTHORIZATION_FAILED,
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
 )
@@ -49,7 +48,8 @@ from fastprod.protocol.messages.group.offset_fetch import (
 )
 from fastprod.protocol.messages.transaction.txn_offset_commit import TxnOffsetCommitRequestTopic
 
-_FIRST_MISSING_GROUP_VERSION: Final = 9
+_FIRST_EPOCH_VERSION: Final = 9
+_FIRST_TOPIC_ID_VERSION: Final = 10
 _FIRST_MANY_GROUPS_VERSION: Final = 8
 _FIRST_GROUP_ERROR_VERSION: Final = 2
 
@@ -83,14 +83,22 @@ class OffsetCommitApi:
         now_ms = self._now_ms()
         retention_ms = message.retention_time_ms
         expires_ms = -1 if retention_ms == -1 else min(now_ms + retention_ms, INT64_MAX)
+        unknown: dict[TopicPartition, int] = {}
+        if call.version >= _FIRST_TOPIC_ID_VERSION:
+            for topic in message.topics:
+                topic.name = self._topics.name_of(topic.topic_id)
+                if not topic.name:
+                    each = ((topic.name, each.partition_index) for each in topic.partitions)
+                    unknown |= dict.fromkeys(each, UNKNOWN_TOPIC_ID)
         codes, offsets = checked_offsets(call, message.topics, self._topics, now_ms, expires_ms)
+        codes |= unknown
         committing = Committing(
             message.group_id,
             message.generation_id_or_member_epoch,
             message.member_id,
             message.group_instance_id,
             offsets,
-            knows_missing_groups=call.version >= _FIRST_MISSING_GROUP_VERSION,
+            knows_epochs=call.version >= _FIRST_EPOCH_VERSION,
         )
         if offsets:
             codes |= self._offsets.commit(committing, call.node_id)
@@ -106,6 +114,7 @@ class OffsetCommitApi:
                 topics=[
                     OffsetCommitResponseTopic(
                         name=topic.name,
+                        topic_id=topic.topic_id,
                         partitions=[
                             OffsetCommitResponsePartition(
                                 partition_index=each.partition_index,
@@ -170,11 +179,19 @@ def _found(index: int, offset: OffsetAndMetadata) -> _Found:
     return _Found(index, offset, UNSTABLE_OFFSET_COMMIT if offset is UNSTABLE else NONE)
 
 
+class _FoundTopic(NamedTuple):
+    """The offsets of one topic."""
+
+    name: str
+    topic_id: bytes
+    partitions: Sequence[_Found]
+
+
 class _FoundGroup(NamedTuple):
     """The offsets of one group, or why they are not told."""
 
     group_id: str
-    topics: Sequence[tuple[str, Sequence[_Found]]]
+    topics: Sequence[_FoundTopic]
     error: int = NONE
 
 
@@ -183,14 +200,16 @@ class OffsetFetchApi:
 
     Args:
         offsets: of all groups.
+        topics: which newer versions name by their ids.
     """
 
-    def __init__(self, offsets: OffsetMetadataManager) -> None:
+    def __init__(self, offsets: OffsetMetadataManager, topics: Topics) -> None:
         self._offsets = offsets
+        self._topics = topics
 
     def handle(self, call: Call[OffsetFetchRequest]) -> None:
         """Answer for one group, from version 8 on for each."""
-        _answer_fetch(call, [self._find(call, asked) for asked in _asked(call)])
+        _answer_fetch(call, [self._find(call, asked) for asked in self._asked(call)])
 
     def refuse(self, call: Call[OffsetFetchRequest], code: int, text: str | None) -> None:
         """Answer every group with `code`."""
@@ -200,51 +219,97 @@ class OffsetFetchApi:
         group_id = asked.group_id
         if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return _refused(asked, GROUP_AUTHORIZATION_FAILED)
-        stable = call.message.require_stable
         if asked.topics is None:
-            code, offsets = self._offsets.fetch(group_id, None, call.node_id, stable)
-            # Of the others the client does not learn that they are there.
-            topics: dict[str, list[_Found]] = {}
-            for (name, index), each in sorted(offsets.items()):
-                if call.allows_topic(Operation.DESCRIBE, name):
-                    topics.setdefault(name, []).append(_found(index, each))
-            return _FoundGroup(group_id, list(topics.items()), code)
-        # Each once: otherwise a small request could have a huge answer.
-        places = list(
-            dict.fromkeys(
-                (topic.name, index) for topic in asked.topics for index in topic.partition_indexes
-            )
+            return self._find_all(call, asked)
+        code, offsets = self._offsets.fetch(
+            group_id,
+            [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes],
+            call.node_id,
+            call.message.require_stable,
+            asked.member_id,
+            asked.member_epoch,
         )
-        code, offsets = self._offsets.fetch(group_id, places, call.node_id, stable)
         if code != NONE:
             return _refused(asked, code)
-        names = dict.fromkeys(topic.name for topic in asked.topics)
-        denied = {name for name in names if not call.allows_topic(Operation.DESCRIBE, name)}
-        found: dict[str, list[_Found]] = {name: [] for name in names}
-        for name, index in places:
-            found[name].append(
-                _Found(index, _NOTHING, TOPIC_AUTHORIZATION_FAILED)
-                if name in denied
-                else _found(index, offsets.get((name, index), _NOTHING))
-            )
-        return _FoundGroup(group_id, list(found.items()))
+        found = []
+        for topic in asked.topics:
+            error = NONE
+            if call.version >= _FIRST_TOPIC_ID_VERSION and not topic.name:
+                error = UNKNOWN_TOPIC_ID
+            elif not call.allows_topic(Operation.DESCRIBE, topic.name):
+                error = TOPIC_AUTHORIZATION_FAILED
+            partitions = [
+                _Found(index, _NOTHING, error)
+                if error != NONE
+                else _found(index, offsets.get((topic.name, index), _NOTHING))
+                for index in topic.partition_indexes
+            ]
+            found.append(_FoundTopic(topic.name, topic.topic_id, partitions))
+        return _FoundGroup(group_id, found)
+
+    def _find_all(
+        self, call: Call[OffsetFetchRequest], asked: OffsetFetchRequestGroup
+    ) -> _FoundGroup:
+        code, offsets = self._offsets.fetch(
+            asked.group_id,
+            None,
+            call.node_id,
+            call.message.require_stable,
+            asked.member_id,
+            asked.member_epoch,
+        )
+        # Of the others the client does not learn that they are there.
+        topics: dict[str, list[_Found]] = {}
+        for (name, index), each in sorted(offsets.items()):
+            if call.allows_topic(Operation.DESCRIBE, name):
+                topics.setdefault(name, []).append(_found(index, each))
+        found = []
+        for name, partitions in topics.items():
+            topic = self._topics.get(name)
+            topic_id = ZERO_ID if topic is None else topic.id
+            if topic is not None or call.version < _FIRST_TOPIC_ID_VERSION:
+                found.append(_FoundTopic(name, topic_id, partitions))
+        return _FoundGroup(asked.group_id, found, code)
+
+    def _asked(self, call: Call[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
+        """The groups, each once, with each of their topics and partitions once.
+
+        Otherwise a small request could have a huge answer.
+        """
+        asked = _asked(call)
+        for group in asked:
+            if group.topics is None:
+                continue
+            topics: dict[tuple[str, bytes], dict[int, None]] = {}
+            for each in group.topics:
+                topic_id = bytes(each.topic_id)
+                if call.version >= _FIRST_TOPIC_ID_VERSION:
+                    each.name = self._topics.name_of(topic_id)
+                indexes = topics.setdefault((each.name, topic_id), {})
+                indexes.update(dict.fromkeys(each.partition_indexes))
+            group.topics = [
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topic_id, partition_indexes=list(indexes)
+                )
+                for (name, topic_id), indexes in topics.items()
+            ]
+        return asked
 
 
 def _asked(call: Call[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
     """The groups, each once, as their topics are."""
     message = call.message
     if call.version >= _FIRST_MANY_GROUPS_VERSION:
-        by_group: dict[str, list[OffsetFetchRequestTopics] | None] = {}
+        by_group: dict[str, OffsetFetchRequestGroup] = {}
         for each in message.groups:
-            before = by_group.setdefault(each.group_id, [])
-            if before is None or each.topics is None:
-                by_group[each.group_id] = None
+            before = by_group.setdefault(each.group_id, each)
+            if before is each:
+                continue
+            if before.topics is None or each.topics is None:
+                before.topics = None
             else:
-                before += each.topics
-        return [
-            OffsetFetchRequestGroup(group_id=group_id, topics=topics)
-            for group_id, topics in by_group.items()
-        ]
+                before.topics += each.topics
+        return list(by_group.values())
     topics = message.topics
     return [
         OffsetFetchRequestGroup(
@@ -261,7 +326,11 @@ def _asked(call: Call[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
 
 def _refused(asked: OffsetFetchRequestGroup, code: int) -> _FoundGroup:
     topics = [
-        (topic.name, [_Found(index, _NOTHING, code) for index in topic.partition_indexes])
+        _FoundTopic(
+            topic.name,
+            topic.topic_id,
+            [_Found(index, _NOTHING, code) for index in topic.partition_indexes],
+        )
         for topic in asked.topics or ()
     ]
     return _FoundGroup(asked.group_id, topics, code)
@@ -279,10 +348,10 @@ def _answer_fetch(call: Call[OffsetFetchRequest], groups: Sequence[_FoundGroup])
             error_code=group.error,
             topics=[
                 OffsetFetchResponseTopic(
-                    name=name,
-                    partitions=_told(OffsetFetchResponsePartition, found),
+                    name=each.name,
+                    partitions=_told(OffsetFetchResponsePartition, each.partitions),
                 )
-                for name, found in (group.topics if tells_partitions else ())
+                for each in (group.topics if tells_partitions else ())
             ],
         )
     )
@@ -308,10 +377,11 @@ def _group_response(group: _FoundGroup) -> OffsetFetchResponseGroup:
         error_code=group.error,
         topics=[
             OffsetFetchResponseTopics(
-                name=name,
-                partitions=_told(OffsetFetchResponsePartitions, found),
+                name=each.name,
+                topic_id=each.topic_id,
+                partitions=_told(OffsetFetchResponsePartitions, each.partitions),
             )
-            for name, found in (group.topics if group.error == NONE else ())
+            for each in (group.topics if group.error == NONE else ())
         ],
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fastprod.broker.cluster.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, Topics
+from fastprod.broker.coordinator.group.group import Committing
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
 from fastprod.broker.coordinator.group.group_metadata_manager import GroupMetadataManager
-from fastprod.broker.coordinator.group.offset_metadata_manager import Committing
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from fastprod.broker.coordinator.transaction.transaction_metadata import TV_0, TV_2, TopicPartition

@@ -18,7 +18,7 @@ from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.member_metadata import MemberMetadata
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
-from support.broker.group_world import GroupWorld, raise_it
+from support.groups.group_world import GroupWorld, raise_it
 
 KINDS = ("join", "sync", "heartbeat", "pending")
 

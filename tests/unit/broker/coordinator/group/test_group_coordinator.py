@@ -24,7 +24,7 @@ from fastprod.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from support.broker.group_world import GroupWorld, subscribed
+from support.groups.group_world import GroupWorld, subscribed
 
 STICKY = [("sticky", subscribed("t"))]
 

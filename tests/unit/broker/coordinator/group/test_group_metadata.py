@@ -29,7 +29,7 @@ from fastprod.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from support.broker.group_world import subscribed
+from support.groups.group_world import subscribed
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000

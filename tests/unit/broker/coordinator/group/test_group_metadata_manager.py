@@ -17,7 +17,7 @@ from fastprod.error_codes import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
 )
-from support.broker.group_world import SESSION_MS, GroupWorld
+from support.groups.group_world import SESSION_MS, GroupWorld
 
 T0, U0 = ("t", 0), ("u", 0)
 

@@ -17,7 +17,7 @@ from fastprod.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from support.broker.group_world import GroupWorld
+from support.groups.group_world import GroupWorld
 
 DAY_MS = 86_400_000
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -53,7 +53,7 @@ def test_who_is_not_that_member_does_not_commit() -> None:
     """B-E2"""
     world = GroupWorld()
     assert world.commit({T0: 1}, "m", 1) == {T0: ILLEGAL_GENERATION}
-    assert world.commit({T0: 1}, "m", 1, knows_missing_groups=True) == {T0: GROUP_ID_NOT_FOUND}
+    assert world.commit({T0: 1}, "m", 1, knows_epochs=True) == {T0: GROUP_ID_NOT_FOUND}
     (member,) = world.stable()
     assert world.commit({T0: 1}, "other", 1) == {T0: UNKNOWN_MEMBER_ID}
     assert world.commit({T0: 1}, member, 0) == {T0: ILLEGAL_GENERATION}

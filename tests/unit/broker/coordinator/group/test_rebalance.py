@@ -6,7 +6,7 @@ from fastprod.broker.coordinator.group.group_metadata import GroupState
 from fastprod.broker.coordinator.group.member_metadata import Leaving
 from fastprod.broker.coordinator.group.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
 from fastprod.error_codes import NONE, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
-from support.broker.group_world import REBALANCE_MS, SESSION_MS, GroupWorld
+from support.groups.group_world import REBALANCE_MS, SESSION_MS, GroupWorld
 
 
 def test_a_silent_member_is_taken_out() -> None:

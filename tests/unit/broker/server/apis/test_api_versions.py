@@ -32,8 +32,9 @@ def test_every_version_lists_the_same(version: int) -> None:
         (each.name, each.min_version, each.max_version) for each in answer.supported_features
     ]
     # B-A7.4: a feature whose minimum is 0 breaks old Java clients.
-    assert supported == ([("transaction.version", 0, 2)] if version >= 4 else [])
-    assert levels == ([("transaction.version", 2, 2)] if version >= 3 else [])
+    features = [("group.version", 1), ("transaction.version", 2)]
+    assert supported == ([(name, 0, level) for name, level in features] if version >= 4 else [])
+    assert levels == ([(name, level, level) for name, level in features] if version >= 3 else [])
     assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
 
 
@@ -50,7 +51,18 @@ def test_without_what_kip_890_needs_its_level_is_not_told(table: ApiTable) -> No
     """B-A7.4, B-B1.1"""
     with BrokerWorld(table=table) as world:
         answer = world.ask("ApiVersions", 3, SOFTWARE)
-    assert (answer.supported_features, answer.finalized_features) == ([], [])
+    names = [each.name for each in answer.finalized_features]
+    assert names == (["group.version"] if table.group_version else [])
+
+
+@pytest.mark.parametrize(
+    "table", [ApiTable("3.0"), ApiTable(versions={"ConsumerGroupHeartbeat": None})]
+)
+def test_without_what_kip_848_needs_its_level_is_not_told(table: ApiTable) -> None:
+    """B-E3, B-B1.1"""
+    with BrokerWorld(table=table) as world:
+        answer = world.ask("ApiVersions", 3, SOFTWARE)
+    assert "group.version" not in [each.name for each in answer.finalized_features]
 
 
 @pytest.mark.parametrize("version", range(5))

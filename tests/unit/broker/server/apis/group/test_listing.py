@@ -20,8 +20,8 @@ from fastprod.protocol.messages.group.join_group import JoinGroupRequest, JoinGr
 from fastprod.protocol.messages.group.leave_group import LeaveGroupRequest
 from fastprod.protocol.messages.group.list_groups import ListGroupsRequest
 from fastprod.protocol.messages.metadata import UNKNOWN_OPERATIONS
-from support.broker.group_world import subscribed
 from support.broker.world import BrokerWorld
+from support.groups.group_world import subscribed
 
 
 def join(world: BrokerWorld, group_id: str) -> str:

@@ -23,8 +23,8 @@ from fastprod.protocol.messages.group.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from support.broker.group_world import subscribed
 from support.broker.world import BrokerWorld
+from support.groups.group_world import subscribed
 
 
 @pytest.fixture

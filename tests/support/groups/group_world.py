@@ -5,13 +5,19 @@ from __future__ import annotations
 import heapq
 import itertools
 import struct
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.cluster.topics import OFFSETS_TOPIC, Topics
 from fastprod.broker.config import BrokerConfig
+from fastprod.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from fastprod.broker.coordinator.group.consumer.member_heartbeat import (
+    HeartbeatResult,
+    MemberHeartbeat,
+)
+from fastprod.broker.coordinator.group.group import Committing
 from fastprod.broker.coordinator.group.group_coordinator import GroupCoordinator
 from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
@@ -22,8 +28,8 @@ from fastprod.broker.coordinator.group.member_metadata import (
     SyncGroupResult,
     Syncing,
 )
-from fastprod.broker.coordinator.group.offset_metadata_manager import Committing
 from fastprod.broker.log.log import Log
+from fastprod.broker.log.record_batch import NO_PRODUCER, Producer
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
@@ -123,15 +129,20 @@ class GroupWorld:
 
     Args:
         logs: those of __consumer_offsets, to begin with what another world has left.
+        topics: of that world; None: new ones.
         config: settings of the broker.
     """
 
-    def __init__(self, logs: dict[int, Log] | None = None, **config: Any) -> None:
+    def __init__(
+        self, logs: dict[int, Log] | None = None, topics: Topics | None = None, **config: Any
+    ) -> None:
         self.clock = FakeClock()
         self.logs = logs if logs is not None else {}
+        self._settings = config
         settings = {"offsets_topic_num_partitions": 3} | config
         self.config = BrokerConfig.make(settings)
-        self.topics = Topics(self.config, [0, 1], self._open, self.clock.monotonic_ns)
+        is_new = topics is None
+        self.topics = topics or Topics(self.config, [0, 1], self._open, self.clock.monotonic_ns)
         self.purgatory = ManualPurgatory(self.clock)
         self.worker = ManualWorker()
         self.grown: list[Partition] = []
@@ -146,7 +157,7 @@ class GroupWorld:
         self.manager = self.coordinator.manager
         self.offsets = self.coordinator.offsets
         self.manager.make_topic()
-        for name in ("t", "u"):
+        for name in ("t", "u") if is_new else ():
             self.topics.create(name, 4)
 
     def _open(self, topic: str, partition: int, topic_id: bytes, config: TopicConfig) -> Log:
@@ -168,7 +179,7 @@ class GroupWorld:
 
     def group(self, group_id: str = "g") -> GroupMetadata:
         found = self.manager.item(group_id, self.node(group_id))
-        assert found is not None
+        assert isinstance(found, GroupMetadata)
         return found
 
     def joining(self, member_id: str = "", **changed: Any) -> Joining:
@@ -219,6 +230,49 @@ class GroupWorld:
         self.coordinator.sync_group(syncing, self.node(group_id), answer.results.append)
         return answer
 
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: Mapping[str, Sequence[int]] | None = None,
+        *,
+        topics: Sequence[str] | None = None,
+        group_id: str = "g",
+        version: int = 1,
+        node: int | None = None,
+        **said: Any,
+    ) -> HeartbeatResult:
+        """A heartbeat of a member of a group that the broker assigns; owned: by topic."""
+        named = None
+        if owned is not None:
+            named = [(self.topic_id(name), list(each)) for name, each in owned.items()]
+        said = {"allows_topic": lambda name: True, "client_host": "/127.0.0.1", **said}
+        beat = MemberHeartbeat(
+            version, group_id, member_id, epoch, "client", topic_names=topics, owned=named, **said
+        )
+        asked = self.node(group_id) if node is None else node
+        return self.coordinator.consumer_group_heartbeat(beat, asked)
+
+    def come(self, member_id: str, *topics: str, **said: Any) -> HeartbeatResult:
+        """Such a member joins; without topics, it reads t."""
+        said = {"rebalance_timeout_ms": REBALANCE_MS, "topics": topics or ("t",), **said}
+        return self.beat(member_id, 0, {}, **said)
+
+    def topic_id(self, name: str) -> bytes:
+        topic = self.topics.get(name)
+        assert topic is not None
+        return topic.id
+
+    def given(self, result: HeartbeatResult) -> dict[str, list[int]] | None:
+        """What a member is told that it may read, by topic."""
+        if result.assignment is None:
+            return None
+        found = {self.topics.name_of(id): sorted(each) for id, each in result.assignment.items()}
+        return dict(sorted(found.items()))
+
+    def consumer_group(self, group_id: str = "g") -> ConsumerGroup:
+        return self.coordinator.consumer_group(group_id, self.node(group_id))
+
     def heartbeat(self, member_id: str, generation_id: int, instance: str | None = None) -> int:
         return self.coordinator.heartbeat("g", generation_id, member_id, instance, self.node())
 
@@ -235,21 +289,27 @@ class GroupWorld:
         instance: str | None = None,
         metadata: str = "",
         expires_ms: int = -1,
-        knows_missing_groups: bool = False,
+        knows_epochs: bool = False,
     ) -> dict[TopicPartition, int]:
         now_ms = self.clock.time_ms()
-        committing = Committing(
-            group_id,
-            generation_id,
-            member_id,
-            instance,
-            {
-                place: OffsetAndMetadata(offset, -1, metadata, now_ms, expires_ms)
-                for place, offset in offsets.items()
-            },
-            knows_missing_groups,
-        )
+        kept = {
+            place: OffsetAndMetadata(offset, -1, metadata, now_ms, expires_ms)
+            for place, offset in offsets.items()
+        }
+        committing = Committing(group_id, generation_id, member_id, instance, kept, knows_epochs)
         return self.offsets.commit(committing, self.node(group_id))
+
+    def committing(
+        self,
+        offsets: dict[TopicPartition, int],
+        member_id: str,
+        epoch: int,
+        *,
+        is_transactional: bool,
+    ) -> Committing:
+        kept = {place: OffsetAndMetadata(each, -1, "", 0) for place, each in offsets.items()}
+        producer = Producer(5, 0) if is_transactional else NO_PRODUCER
+        return Committing("g", epoch, member_id, None, kept, True, producer)
 
     def fetched(self, group_id: str = "g") -> dict[TopicPartition, int]:
         code, found = self.offsets.fetch(group_id, None, self.node(group_id))
@@ -282,6 +342,6 @@ class GroupWorld:
     def successor(self) -> GroupWorld:
         """The same cluster after a restart, at the same time."""
         self.coordinator.close()
-        world = GroupWorld(self.logs)
+        world = GroupWorld(self.logs, self.topics, **self._settings)
         world.clock._start_ms = self.clock.time_ms()
         return world

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import confluent_kafka
 import kafka
@@ -39,7 +39,13 @@ class Member(Protocol):
 
 
 class ConfluentMember:
-    """confluent-kafka."""
+    """confluent-kafka, in a group whose members assign."""
+
+    protocol: ClassVar[dict[str, Any]] = {
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": 500,
+        "partition.assignment.strategy": "roundrobin",
+    }
 
     def __init__(self, servers: str, topic: str, group: str, **settings: Any) -> None:
         self._topic = topic
@@ -49,11 +55,9 @@ class ConfluentMember:
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 500,
                 "fetch.wait.max.ms": 50,
-                "partition.assignment.strategy": "roundrobin",
                 "log_level": 0,
+                **self.protocol,
                 **settings,
             }
         )
@@ -84,6 +88,12 @@ class ConfluentMember:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class AssignedConfluentMember(ConfluentMember):
+    """confluent-kafka, in a group that the broker assigns (KIP-848)."""
+
+    protocol: ClassVar[dict[str, Any]] = {"group.protocol": "consumer"}
 
 
 class KafkaPythonMember:
