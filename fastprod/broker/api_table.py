@@ -224,6 +224,11 @@ class ApiTable:
             self._listed.pop(service.api.key, None)
             if pin is not None:
                 self._listed[service.api.key] = _pinned(service, pin)
+        # Of each API, the versions that are read: each request is looked up here.
+        self._read = {
+            key: (SERVICES[key].api, max(listed.first, SERVICES[key].served.first), listed.last)
+            for key, listed in self._listed.items()
+        }
 
     def listed(self, api_key: int) -> Versions | None:
         """The versions of an API that are listed; None: it is not."""
@@ -305,16 +310,15 @@ class ApiTable:
 
     def _api(self, api_key: int, version: int) -> Api[Any, Any]:
         """The API that has this version of an API, which must be listed."""
-        versions = self._listed.get(api_key)
-        if versions is None:
+        found = self._read.get(api_key)
+        if found is None:
             known = f" ({APIS[api_key].name})" if api_key in APIS else ""
             raise InvalidRequestError(
                 f"API key {api_key}{known}, version {version}, is not listed by this broker",
                 api_key=api_key,
                 version=version,
             )
-        api, _, served, _ = SERVICES[api_key]
-        first, last = max(versions.first, served.first), versions.last
+        api, first, last = found
         if not first <= version <= last and api_key != API_VERSIONS:
             raise InvalidRequestError(
                 f"version {version} of {api.name} (API key {api_key}) is not served: "

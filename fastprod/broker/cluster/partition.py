@@ -197,7 +197,12 @@ class Partition:
             NotLeader: the node does not lead it.
             LogError, PartitionDeleted: as `append`.
         """
-        return self.append(batch, info, is_verified), self.leader_epoch
+        # Not by `append`: every request comes this way.
+        with self.lock:
+            if self.is_deleted:
+                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
+            epoch = self.leader_epoch
+            return self.log.append(batch, epoch, info, is_verified), epoch
 
     def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
         """What becomes of an append with acks=all; None: replicas in sync do not have it yet.
@@ -223,10 +228,7 @@ class Partition:
             LogError: the log refuses it; nothing was appended.
             PartitionDeleted: the topic has been deleted.
         """
-        with self.lock:
-            if self.is_deleted:
-                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
-            return self.log.append(batch, self.leader_epoch, info, is_verified)
+        return self.append_at(self.leader, batch, info, False, is_verified)[0]
 
     def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction; see `Log.append_marker`.

@@ -232,7 +232,10 @@ class Topics:
     def partition(self, name: str, index: int) -> Partition | None:
         """One partition, or None if the topic or the partition does not exist."""
         topic = self._by_name.get(name)
-        return None if topic is None else topic.partition(index)
+        if topic is None:
+            return None
+        partitions = topic.partitions
+        return partitions[index] if 0 <= index < len(partitions) else None
 
     def all(self) -> list[Topic]:
         """Every topic, by name."""

@@ -146,11 +146,23 @@ class Log(LogReader):
                 in no transaction or not in the one that is open (48), or cannot be written (56).
         """
         now_ms = self._clock.time_ms()
-        info = info or validate_produced(batch, self.config, now_ms)
+        if info is None:
+            info = validate_produced(batch, self.config, now_ms)
         with self._lock:
-            self._refuse_if_unusable()
+            if self._failure or self._closed:
+                self._refuse_if_unusable()
             self._roll_if_due(info, now_ms)
-            return self._append_or_repeat(batch, info, leader_epoch, now_ms, is_verified)
+            if info.producer_id >= 0:
+                repeated = self._states().check(info, now_ms, is_verified)
+                if repeated is not None:
+                    return AppendInfo(
+                        repeated.base_offset,
+                        repeated.last_offset,
+                        repeated.timestamp if self.config.log_append_time else -1,
+                        self._start_offset,
+                        True,
+                    )
+            return self._append(batch, info, leader_epoch, now_ms, None)
 
     def append_marker(self, marker: EndTransactionMarker, leader_epoch: int) -> AppendInfo:
         """End a transaction here (B-C7.2); one that has no records here gets its marker, too.
@@ -178,21 +190,6 @@ class Log(LogReader):
             or is_due(self._segments[-1], self._end_offset, info, max_timestamp, config, now_ms)
         ):
             self._roll(now_ms)
-
-    def _append_or_repeat(
-        self, batch: Buffer, info: BatchInfo, leader_epoch: int, now_ms: int, is_verified: bool
-    ) -> AppendInfo:
-        if info.producer_id >= 0:
-            repeated = self._states().check(info, now_ms, is_verified)
-            if repeated is not None:
-                return AppendInfo(
-                    repeated.base_offset,
-                    repeated.last_offset,
-                    repeated.timestamp if self.config.log_append_time else -1,
-                    self._start_offset,
-                    True,
-                )
-        return self._append(batch, info, leader_epoch, now_ms, None)
 
     def _append(
         self,

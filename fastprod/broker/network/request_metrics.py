@@ -22,11 +22,10 @@ class Histogram:
         largest: the largest, 0 if there is none.
     """
 
-    __slots__ = ("bucket_counts", "count", "largest", "total")
+    __slots__ = ("bucket_counts", "largest", "total")
 
     def __init__(self) -> None:
         self.bucket_counts = [0] * _BUCKET_COUNT
-        self.count = 0
         self.total = 0
         self.largest = 0
 
@@ -35,14 +34,19 @@ class Histogram:
         if value < 0:
             value = 0
         self.bucket_counts[value.bit_length()] += 1
-        self.count += 1
         self.total += value
         if value > self.largest:
             self.largest = value
 
     @property
+    def count(self) -> int:
+        # Counted here: each request is recorded eight times.
+        return sum(self.bucket_counts)
+
+    @property
     def mean(self) -> float:
-        return self.total / self.count if self.count else 0.0
+        count = self.count
+        return self.total / count if count else 0.0
 
     def quantile(self, share: float) -> int:
         """The value that `share` (0 to 1) of all do not exceed, rounded up to a bucket's end."""
@@ -57,7 +61,6 @@ class Histogram:
         """Add the counts of `other`."""
         for bits, count in enumerate(other.bucket_counts):
             self.bucket_counts[bits] += count
-        self.count += other.count
         self.total += other.total
         self.largest = max(self.largest, other.largest)
 

@@ -177,11 +177,6 @@ class ReplicatedPartition(Partition):
         self._settings.changed(self)
         return done, epoch
 
-    def append(
-        self, batch: Buffer, info: BatchInfo | None = None, is_verified: bool = False
-    ) -> AppendInfo:
-        return self.append_at(self.leader, batch, info, False, is_verified)[0]
-
     def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction; followers in sync that fetch have the marker when this returns.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fastprod._core.log.batch_validator import InvalidBatch
+from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch
 from fastprod.broker.cluster.partition import (
     NotEnoughReplicas,
     NotLeader,
@@ -236,39 +236,54 @@ class ReplicaManager:
         most_bytes: int | None,
         transactional_id: str | None,
     ) -> AppendResult:
-        def append(is_verified: bool) -> tuple[AppendInfo, int]:
-            return partition.append_at(node_id, records, info, needs_isr, is_verified)
-
-        log = partition.log_at(node_id)
         try:
             if needs_isr:
                 partition.check_isr(node_id)
             # Not under the partition's lock: others may append meanwhile.
-            info = log.validate(records, most_bytes)
-            producer = Producer(info.producer_id, info.producer_epoch)
-            if not info.attributes & _TRANSACTIONAL or log.is_in_transaction(*producer):
-                done, epoch = append(False)
-            else:
-                # Its coordinator is asked about the first batch.
-                done, epoch = self._transactions.in_transaction(
-                    transactional_id or "",
-                    producer,
-                    (partition.topic, partition.index),
-                    version >= _FIRST_ADDING_PRODUCE_VERSION,
-                    lambda: append(True),
+            info = partition.log_at(node_id).validate(records, most_bytes)
+            if info.attributes & _TRANSACTIONAL:
+                done, epoch = self._append_transactional(
+                    partition, node_id, records, info, needs_isr, version, transactional_id
                 )
+            else:
+                done, epoch = partition.append_at(node_id, records, info, needs_isr)
         except HeavyBatch:
             raise
         except Exception as error:
             return _refused(partition, version, error)
+        # By position, which takes half the time.
         return AppendResult(
             NONE,
             done.base_offset,
             done.log_append_time_ms,
             done.log_start_offset,
-            partition=partition,
-            end_offset=done.last_offset + 1,
-            leader_epoch=epoch,
+            None,
+            (),
+            partition,
+            done.last_offset + 1,
+            epoch,
+        )
+
+    def _append_transactional(
+        self,
+        partition: Partition,
+        node_id: int,
+        records: memoryview,
+        info: BatchInfo,
+        needs_isr: bool,
+        version: int,
+        transactional_id: str | None,
+    ) -> tuple[AppendInfo, int]:
+        producer = Producer(info.producer_id, info.producer_epoch)
+        if partition.log_at(node_id).is_in_transaction(*producer):
+            return partition.append_at(node_id, records, info, needs_isr)
+        # Its coordinator is asked about the first batch.
+        return self._transactions.in_transaction(
+            transactional_id or "",
+            producer,
+            (partition.topic, partition.index),
+            version >= _FIRST_ADDING_PRODUCE_VERSION,
+            lambda: partition.append_at(node_id, records, info, needs_isr, True),
         )
 
     def read(

@@ -47,8 +47,8 @@ class Clock(Protocol):
 class SystemClock:
     """The computer's clock."""
 
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+    # The function itself: each request asks half a dozen times.
+    monotonic_ns = staticmethod(time.monotonic_ns)
 
     def time_ms(self) -> int:
         return time.time_ns() // _NS_PER_MS
