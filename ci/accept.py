@@ -78,6 +78,12 @@ def broker_steps() -> list[Step]:
             1_200,
             "tests/broker_faults/test_replica_kill.py",
         ),
+        pytest_step(
+            "broker-coordinators",
+            "60 coordinators of each kind killed between the calls of their clients",
+            1_200,
+            "tests/broker_faults/test_coordinator_kill.py",
+        ),
     ]
 
 

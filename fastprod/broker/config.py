@@ -165,6 +165,9 @@ class BrokerConfig:
     transaction_state_log_replication_factor: int = _int(
         3, "replicas of __transaction_state; fewer if there are fewer nodes", 1, 32_767
     )
+    transaction_state_log_min_isr: int = _int(
+        2, "so many replicas of __transaction_state must be in sync, or all that it has", 1, 32_767
+    )
 
     # Log.
     message_max_bytes: int = _int(1_048_588, "largest batch, header included")

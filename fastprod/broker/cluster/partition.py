@@ -230,6 +230,20 @@ class Partition:
         """
         return self.append_at(self.leader, batch, info, False, is_verified)[0]
 
+    def append_replicated(self, batch: Buffer, info: BatchInfo | None = None) -> AppendedAt:
+        """Append a batch of a coordinator, which waits for nobody; see `append`.
+
+        Returns:
+            What `error_of_append` is asked with: whether the replicas in sync have it.
+
+        Raises:
+            NotEnoughReplicas: as `check_isr`.
+            LogError, PartitionDeleted: as `append`.
+        """
+        self.check_isr(self.leader)
+        done, epoch = self.append_at(self.leader, batch, info, False, is_verified=True)
+        return AppendedAt(self.leader, epoch, done.last_offset + 1)
+
     def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction; see `Log.append_marker`.
 

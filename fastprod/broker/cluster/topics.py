@@ -535,8 +535,7 @@ class Topics:
     ) -> Partition:
         """Open the logs of a partition; the leader epoch of a restored one grows (B-C8.6)."""
         partition = None
-        has_several = len(saved.replicas) > 1 or saved.isr is not None
-        if has_several and not topic.is_internal:
+        if len(saved.replicas) > 1 or saved.isr is not None:
             partition = self._open_replicas(topic, saved, self._live)
         index = len(topic.partitions)
         if partition is None:

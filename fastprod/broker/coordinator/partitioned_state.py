@@ -11,13 +11,19 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from fastprod._core.log.batch_validator import InvalidBatch, inspect
 from fastprod._core.records.record_reader import RecordBatch, read_batches
-from fastprod.broker.cluster.partition import NO_NODE, Partition, PartitionDeleted
+from fastprod.broker.cluster.partition import (
+    NO_NODE,
+    NotEnoughReplicas,
+    Partition,
+    PartitionDeleted,
+)
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.log.log import LogError
 from fastprod.broker.log.record_batch import (
@@ -40,6 +46,7 @@ from fastprod.error_codes import (
     MESSAGE_TOO_LARGE,
     NONE,
     NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
     RECORD_LIST_TOO_LARGE,
 )
 
@@ -91,11 +98,13 @@ class StateTopic(NamedTuple):
         name: one of the broker's own.
         partition_count: how many it is made with.
         replication_factor: likewise; fewer if there are fewer nodes.
+        settings: besides `STATE_TOPIC_CONFIG`.
     """
 
     name: str
     partition_count: int
     replication_factor: int
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 class Item(Protocol):
@@ -220,10 +229,12 @@ class PartitionedState(ABC, Generic[T]):
             TopicError: it cannot be made; or the broker is stopped.
             OSError: a folder cannot be made.
         """
-        name, count, factor = self._topic
+        name, count, factor, settings = self._topic
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics.create_internal(name, count, factor, STATE_TOPIC_CONFIG)
+            topic = self._topics.create_internal(
+                name, count, factor, {**STATE_TOPIC_CONFIG, **settings}
+            )
         return len(topic.partitions)
 
     @property
@@ -462,7 +473,8 @@ class PartitionedState(ABC, Generic[T]):
     def append(self, item: T, entries: Sequence[LogEntry], producer: Producer = NO_PRODUCER) -> int:
         """Append records about an item to its log, as one batch; its lock is held.
 
-        This is where one would wait for the replicas that acks=all asks for.
+        As with acks=all, nothing counts before all replicas in sync have it: another one could
+        lead next. They fetch it at once; one that cannot is waited for by who asks again.
 
         Args:
             item: what they are about.
@@ -471,13 +483,12 @@ class PartitionedState(ABC, Generic[T]):
 
         Returns:
             NONE; MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE; KAFKA_STORAGE_ERROR; the code of a
-            coordinator that cannot do it now; or why the producer may not.
+            coordinator that cannot do it now, though it may be in the log; or why the producer may
+            not.
         """
         partition = item.partition
         if partition.leader == NO_NODE:
             return NOT_COORDINATOR
-        if len(partition.isr) < partition.min_isr:
-            return COORDINATOR_NOT_AVAILABLE
         attributes = 0 if producer is NO_PRODUCER else TRANSACTIONAL
         batch = encode_batch(entries, self._clock.time_ms(), producer, attributes)
         try:
@@ -485,13 +496,16 @@ class PartitionedState(ABC, Generic[T]):
             info = inspect(batch, 0) if attributes else None
             if info is not None and info.size_bytes > partition.log.config.max_message_bytes:
                 return MESSAGE_TOO_LARGE
-            partition.append(batch, info, is_verified=True)
+            appended = partition.append_replicated(batch, info)
         except (InvalidBatch, LogError) as error:
             return self._refused(item, error.error_code, error.message)
-        except PartitionDeleted:
+        except (PartitionDeleted, NotEnoughReplicas):
             return COORDINATOR_NOT_AVAILABLE
         item.lock.defer(partial(self._grown, partition))
-        return NONE
+        fate = partition.error_of_append(*appended)
+        if fate == NOT_LEADER_OR_FOLLOWER:
+            return NOT_COORDINATOR
+        return NONE if fate == NONE else COORDINATOR_NOT_AVAILABLE
 
     def _refused(self, item: T, code: int, message: str) -> int:
         if code in _TOLD_AS_THEY_ARE:

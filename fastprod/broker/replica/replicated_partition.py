@@ -177,6 +177,20 @@ class ReplicatedPartition(Partition):
         self._settings.changed(self)
         return done, epoch
 
+    def append_replicated(self, batch: Buffer, info: BatchInfo | None = None) -> AppendedAt:
+        """Append a batch of a coordinator; followers in sync that fetch have it on return.
+
+        Raises:
+            NotEnoughReplicas: as `check_isr`.
+            LogError: the log refuses it, or nobody leads (56).
+            PartitionDeleted: the topic has been deleted.
+        """
+        with self.lock:
+            self.check_isr(self.leader)
+            return self._append_everywhere(
+                lambda log, epoch: log.append(batch, epoch, info, is_verified=True)
+            )
+
     def append_marker(self, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction; followers in sync that fetch have the marker when this returns.
 
@@ -185,20 +199,27 @@ class ReplicatedPartition(Partition):
             PartitionDeleted: the topic has been deleted.
         """
         with self.lock:
-            if self.is_deleted:
-                raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
-            leader = self._by_node.get(self.leader)
-            if leader is None or not self.leads(self.leader):
-                raise LogError(KAFKA_STORAGE_ERROR, f"nobody leads {self.topic}-{self.index}")
-            done = leader.log.append_marker(marker, leader.state.leader_epoch)
-            end_offset, now_ns = done.last_offset + 1, self._settings.now_ns()
-            for node_id in self.isr:
-                if self._catch_up(node_id):
-                    leader.followers[node_id].fetched(end_offset, end_offset, now_ns)
-            self._advance(leader)
-            appended = AppendedAt(leader.node_id, leader.state.leader_epoch, end_offset)
-        self._settings.changed(self)
-        return appended
+            return self._append_everywhere(lambda log, epoch: log.append_marker(marker, epoch))
+
+    def _append_everywhere(self, append: Callable[[Log, int], AppendInfo]) -> AppendedAt:
+        """Append to the leader's log, and have those in sync fetch it now; the lock is held."""
+        if self.is_deleted:
+            raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
+        leader = self._by_node.get(self.leader)
+        if leader is None or not self.leads(self.leader):
+            raise LogError(KAFKA_STORAGE_ERROR, f"nobody leads {self.topic}-{self.index}")
+        epoch = leader.state.leader_epoch
+        end_offset = append(leader.log, epoch).last_offset + 1
+        fetched = [each for each in self.isr if each != leader.node_id and self._catch_up(each)]
+        for node_id in fetched:
+            now_ns = self._settings.now_ns()
+            leader.followers[node_id].fetched(end_offset, end_offset, now_ns)
+        self._advance(leader)
+        for node_id in fetched:
+            self._learn(self._by_node[node_id], leader)
+        if len(fetched) < len(leader.followers):
+            self._settings.changed(self)
+        return AppendedAt(leader.node_id, epoch, end_offset)
 
     def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
         with self.lock:

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Collection, Sequence
 
-from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.partition import AppendedAt, Partition
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.delayed_call import DelayedCall
 from fastprod.broker.coordinator.group.group import Committing, Group
@@ -137,10 +137,13 @@ class OffsetMetadataManager:
         code = _CODES.get(code, code)
         return {place: codes.get(place, code) for place in committing.offsets}
 
-    def end_transaction(self, partition: Partition, marker: EndTransactionMarker) -> None:
+    def end_transaction(self, partition: Partition, marker: EndTransactionMarker) -> AppendedAt:
         """End a transaction in a partition of __consumer_offsets, and decide about its offsets.
 
         The producer's transaction is locked by the coordinator, so that no offset of it comes now.
+
+        Returns:
+            As `Partition.append_marker`.
 
         Raises:
             CoordinatorError: the groups of the partition are being loaded.
@@ -149,11 +152,12 @@ class OffsetMetadataManager:
         """
         # First: whoever reads the log now would miss the marker.
         groups = self._manager.items_in(partition)
-        partition.append_marker(marker)
+        appended = partition.append_marker(marker)
         for group in groups:
             with group.lock:
                 if group.offsets.end_transaction(marker.producer.id, marker.is_commit):
                     self.watch()
+        return appended
 
     def fetch(
         self,

@@ -99,10 +99,10 @@ class TransactionMarkers:
             return NOT_LEADER_OR_FOLLOWER, None
         try:
             if partition.topic == OFFSETS_TOPIC:
-                # All nodes share its log.
-                self._offsets.end_transaction(partition, marker)
-                return NONE, None
-            return NONE, WrittenMarker(partition, partition.append_marker(marker))
+                appended = self._offsets.end_transaction(partition, marker)
+            else:
+                appended = partition.append_marker(marker)
+            return NONE, WrittenMarker(partition, appended)
         except PartitionDeleted:
             return UNKNOWN_TOPIC_OR_PARTITION, None
         except CoordinatorError as error:

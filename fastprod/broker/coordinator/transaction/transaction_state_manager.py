@@ -74,6 +74,7 @@ class TransactionStateManager(PartitionedState[TransactionMetadata]):
             TRANSACTION_TOPIC,
             config.transaction_state_log_num_partitions,
             config.transaction_state_log_replication_factor,
+            {"min.insync.replicas": str(config.transaction_state_log_min_isr)},
         )
         super().__init__(topic, topics, clock, worker, appended)
         self._loaded_callback = loaded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -13,6 +15,9 @@ from support.broker.log_batches import TIME, encoded
 from support.broker.replica_world import high_watermarks, kill, pause, replicated
 from support.broker.transaction_world import T0, TransactionWorld
 from support.broker.world import BrokerWorld, wait_for
+
+# Replicas of the coordinator's own log are waited for, too: here it has one.
+ALONE: dict[str, Any] = {"min_insync_replicas": 2, "transaction_state_log_replication_factor": 1}
 
 
 def test_a_marker_is_refused_by_what_is_newer() -> None:
@@ -73,7 +78,7 @@ def metadata_of(transactions: TransactionCoordinator) -> TransactionMetadata:
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_a_leader_that_lacks_a_marker_gets_it(is_commit: bool) -> None:
     """B-C7.2: an aborted record would count as committed by the next transaction else."""
-    with BrokerWorld(brokers=3, min_insync_replicas=2) as world:
+    with BrokerWorld(brokers=3, **ALONE) as world:
         partition = replicated(world)
         ended(world, partition, is_commit)
         metadata = metadata_of(world.state.transaction_coordinator)
@@ -91,7 +96,7 @@ def test_a_leader_that_lacks_a_marker_gets_it(is_commit: bool) -> None:
 
 def test_a_marker_that_waits_for_a_replica_is_written_once() -> None:
     """B-C7.2"""
-    with BrokerWorld(brokers=3, min_insync_replicas=2) as world:
+    with BrokerWorld(brokers=3, **ALONE) as world:
         partition = replicated(world)
         ended(world, partition, True)
         transactions = world.state.transaction_coordinator
