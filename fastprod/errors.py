@@ -363,6 +363,16 @@ class DeliveryTimeoutError(KafkaTimeoutError):
         )
 
 
+class RecordDeadlineError(KafkaTimeoutError):
+    """The record was not acknowledged by the `deadline` of its `send`, `deadline_ms`.
+
+    `was_sent`: it had left, and may arrive all the same; else it was taken back, and cannot.
+    """
+
+    deadline_ms: float
+    was_sent: bool
+
+
 class FlushTimeoutError(KafkaTimeoutError):
     """`flush` ran out of time; the records are still queued and may yet arrive.
 

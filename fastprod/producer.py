@@ -12,11 +12,13 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Self
 
+from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.engine import Engine
 from fastprod.acknowledgement import Acknowledgement
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.connections.connection_states import ClusterConnectionStates
+from fastprod.client.deadline_thread import DeadlineThread
 from fastprod.client.delivery_thread import DeliveryThread
 from fastprod.client.engine_settings import engine_settings
 from fastprod.client.metadata.metadata import Metadata
@@ -100,6 +102,8 @@ class KafkaProducer(TransactionalProducer):
             nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
         engine = Engine(**engine_settings(config))
         self._delivery = DeliveryThread(engine, config.client_id)
+        missed = weakref.WeakMethod(self._missed_deadline)
+        self._deadlines = DeadlineThread(config.client_id, missed)
         metadata = self._metadata = Metadata(
             refresh_backoff=ExponentialBackoff(
                 config.retry_backoff_ms, config.retry_backoff_max_ms
@@ -361,6 +365,7 @@ class KafkaProducer(TransactionalProducer):
         self._network_client.join(1.0)
         self._network_client.close_login(deadline_s)
         engine.close_deliveries()
+        self._deadlines.end()
         self._delivery.end(deadline_s)
         self._metrics.freeze()
         _live.discard(self)
@@ -444,6 +449,13 @@ class KafkaProducer(TransactionalProducer):
     def _start_delivery(self) -> None:
         self._delivery.start()
 
+    def _keep_deadline(self, future: RecordFuture, due_ns: int, limit_us: int) -> None:
+        self._deadlines.add(future, due_ns, limit_us)
+
+    def _missed_deadline(self, error: KafkaError) -> None:
+        self._count_error(error.topic or "")
+        self._refused_record(error)
+
     def _count_error(self, topic: str) -> None:
         self._metrics.count_error()
 
@@ -458,6 +470,7 @@ class KafkaProducer(TransactionalProducer):
         on_delivery: Any,
         may_block: bool,
         awaits_topic: bool = True,
+        spent_ms: int = 0,
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
         if isinstance(topic, ProducerRecord):
@@ -486,11 +499,18 @@ class KafkaProducer(TransactionalProducer):
                 record.timestamp_ms,
                 on_delivery,
                 may_block,
+                spent_ms,
             )
-        return self._send_with_plugins(record, on_delivery, may_block, awaits_topic)
+        budget_ms = self._config.max_block_ms - spent_ms if may_block and awaits_topic else 0
+        return self._send_with_plugins(record, on_delivery, may_block, budget_ms, spent_ms)
 
     def _send_with_plugins(
-        self, record: ProducerRecord, on_delivery: Any, may_block: bool, awaits_topic: bool
+        self,
+        record: ProducerRecord,
+        on_delivery: Any,
+        may_block: bool,
+        budget_ms: int,
+        spent_ms: int,
     ) -> Any:
         """Interceptors, metadata, serializers, partitioner, in that order (P-A.3)."""
         if on_delivery is not None and not callable(on_delivery):
@@ -506,13 +526,12 @@ class KafkaProducer(TransactionalProducer):
             began_s = time.monotonic()
             cluster = self._metadata.known_cluster
             if not (self._knows(record.topic, partition) and cluster.partitions(record.topic)):
-                budget_ms = self._config.max_block_ms if may_block and awaits_topic else 0
                 try:
                     self._await_topic(record.topic, partition, budget_ms)
                 except ApiError as error:
                     return self._failed(record.topic, partition, error, on_delivery)
                 cluster = self._metadata.known_cluster
-            waited_ms = int((time.monotonic() - began_s) * 1000)
+            waited_ms = spent_ms + int((time.monotonic() - began_s) * 1000)
             key_bytes, value_bytes = plugins.serialize(record)
             if partition is None and plugins.partitioner is not None:
                 partition = plugins.partitioner.partition(

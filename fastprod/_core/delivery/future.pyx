@@ -11,12 +11,13 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport qsort
 
-from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns
+from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, fp_store_i32
 from fastprod._core.delivery.result cimport (
-    AttachedFuture, ERR_CANCELLED, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
-    RESULT_SPLIT, Result, after_fork_in_child, fork_epoch, incomplete_take_ready, result_attach,
-    result_delivered, result_live_count, result_new_apart, result_release, result_resolve,
-    result_take_back, result_urge, result_wait,
+    AttachedFuture, ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING,
+    RESULT_DONE, RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, fork_epoch,
+    incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
+    result_new_apart, result_part, result_release, result_resolve, result_take_back, result_urge,
+    result_wait,
 )
 
 from fastprod.errors import ForkedFutureError
@@ -259,7 +260,7 @@ cdef class RecordFuture:
             return False
         if self.result_.batch == NULL:
             return self.cancelled()
-        apart = result_new_apart(self.result_, ERR_CANCELLED)
+        apart = result_new_apart(self.result_, ERR_CANCELLED, NULL)
         if apart == NULL:
             raise MemoryError("no memory to cancel a record")
         if not result_take_back(self.result_, self.index):
@@ -270,6 +271,38 @@ cdef class RecordFuture:
         self.index = 0
         self._tell()
         return True
+
+    def _miss_deadline(self, int64_t limit_us):
+        """Fail with RecordDeadlineError, and return that, unless the outcome is known. What has not
+        left is taken back; what has goes on, and nobody here learns what becomes of it."""
+        cdef uint32_t index = self.index
+        cdef Incomplete* list
+        cdef Result* result
+        cdef Result* apart
+        if self.result_ == NULL or self.result_.fork_epoch != fork_epoch():
+            return None
+        result = result_resolve(self.result_, &index)
+        list = result.incomplete
+        if list == NULL or fp_load_i32_acq(&result.state) != RESULT_PENDING:
+            return None
+        apart = result_new_apart(self.result_, ERR_DEADLINE, list)
+        if apart == NULL:
+            raise MemoryError("no memory to fail a record at its deadline")
+        apart.limit = limit_us
+        fp_store_i32(&list.has_missed, 1)   # before a transaction can see that nothing is left
+        if not result_take_back(self.result_, self.index):
+            apart.attempts = 1
+            result_part(result)
+        self.result_ = apart
+        self.index = 0
+        if self.callbacks is not None:
+            Py_INCREF(self)
+            if not result_attach(apart, <PyObject*>self, 0):
+                Py_DECREF(self)
+        result_complete(apart)
+        if apart.future_count == 0:
+            self._tell()        # there was no memory to hand them to the delivery thread
+        return self.outcome()
 
     def cancelled(self):
         """Return whether `cancel` took the record back.  Never blocks."""

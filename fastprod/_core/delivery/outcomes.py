@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fastprod._core.delivery.result import (
     ERR_CANCELLED,
+    ERR_DEADLINE,
     ERR_EXPIRED,
     ERR_NO_CODEC,
     ERR_NO_ZSTD,
@@ -19,6 +20,7 @@ from fastprod.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
     KafkaError,
+    RecordDeadlineError,
     RecordTooLargeError,
     TransactionAbortedError,
     UnsupportedCompressionTypeError,
@@ -67,6 +69,16 @@ def error_for_outcome(
             delivery_timeout_ms=limit,
             attempts=attempts,
             reason=message or _reason(last_code),
+        )
+    if code == ERR_DEADLINE:
+        sent = "it was sent, and may be written" if attempts else "it was never sent"
+        return RecordDeadlineError(
+            f"the record for topic {topic!r}, partition {partition} was not acknowledged within "
+            f"its deadline of {limit / 1000:,g} ms; {sent}",
+            topic=topic,
+            partition=partition,
+            deadline_ms=limit / 1000,
+            was_sent=attempts > 0,
         )
     if code < -1:
         return _local_error(code, topic, partition, record_count, detail, message)

@@ -26,6 +26,7 @@ cpdef enum:
     ERR_NO_ZSTD = -1006         # the broker's Produce version is too old for zstd (P-F.3.3)
     ERR_TXN_ABORTED = -1007     # never sent: its transaction was aborted (P-A.8.6)
     ERR_CANCELLED = -1008       # never sent: the caller took the record back
+    ERR_DEADLINE = -1009        # not acknowledged by its own deadline; limit: that, in us
 
 cpdef enum:
     # WaitReason: what an expired batch was waiting for, where no broker said anything (see
@@ -66,6 +67,7 @@ cdef struct Result:
     uint32_t* removed           # owned; the indexes of those, ascending; constant without `batch`
     uint32_t removed_count      # before that: guarded by the GIL and the queue's lock
     uint32_t removed_capacity
+    int32_t parted              # guarded by the stripe: records that have an outcome of their own
     uint32_t fork_epoch         # the process generation that made it
     int64_t base_offset         # -1: unknown
     int64_t log_append_ms       # -1: CreateTime
@@ -115,6 +117,7 @@ cdef struct Incomplete:
     Urge urge                   # called when somebody starts to wait for a result not yet sent
     TakeBack take_back          # NULL: nothing can be
     void* argument              # of both
+    int32_t has_missed          # atomic: a record has missed its deadline in this transaction
     int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
 
 cdef void incomplete_init(Incomplete* list) noexcept nogil
@@ -162,9 +165,12 @@ cdef bint result_remove(Result* result, uint32_t index) noexcept nogil
 cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil
 # Records that were not taken back.
 cdef uint32_t result_live_count(Result* result) noexcept nogil
-# The outcome of one record of `result` that does not share its batch's: DONE. Takes over a
-# reference to `result`, for which somebody may still wait. NULL: no memory.
-cdef Result* result_new_apart(Result* result, int32_t code) noexcept nogil
+# The outcome of one record of `result` that does not share its batch's. Takes over a reference to
+# `result`, for which somebody may still wait. It is DONE, or with a `list` on that, and pending.
+# NULL: no memory.
+cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) noexcept nogil
+# One of its records has an outcome of its own: wake who waits for that one.
+cdef void result_part(Result* result) noexcept nogil
 
 # Take the whole completion queue (linked by next_ready, one reference each) or NULL.
 cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil

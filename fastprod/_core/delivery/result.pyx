@@ -67,6 +67,7 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.ready_fd = -1
     list.urge = NULL
     list.take_back = NULL
+    list.has_missed = 0
     list.argument = NULL
 
 
@@ -295,12 +296,12 @@ cdef void result_split(Result* result) noexcept nogil:
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     cdef FpStatus status = FP_OK
-    cdef uint32_t removed = result.removed_count
+    cdef int32_t parted = result.parted
     if fp_load_i32_acq(&result.state) >= RESULT_DONE:
         return FP_OK
     fp_mutex_lock(&stripe.lock)
     fp_add_i32(&result.waiters, 1)
-    while fp_load_i32(&result.state) < RESULT_DONE and result.removed_count == removed:
+    while fp_load_i32(&result.state) < RESULT_DONE and result.parted == parted:
         if fp_cond_wait_until(&stripe.done, &stripe.lock, deadline_ns):
             if fp_load_i32(&result.state) < RESULT_DONE:
                 status = FP_TIMEDOUT
@@ -395,15 +396,20 @@ cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil:
 # Records that were taken back.
 
 cdef bint result_take_back(Result* result, uint32_t index) noexcept nogil:
-    cdef Stripe* stripe = _stripe_of(result)
     cdef Incomplete* list = result.incomplete
     if result.batch == NULL or list == NULL or list.take_back == NULL:
         return False
     if not list.take_back(list.argument, result, index):
         return False
-    fp_mutex_lock(&stripe.lock)
-    _unlock_and_wake(stripe, result)
+    result_part(result)
     return True
+
+
+cdef void result_part(Result* result) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    fp_mutex_lock(&stripe.lock)
+    result.parted += 1
+    _unlock_and_wake(stripe, result)
 
 
 cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil:
@@ -442,17 +448,21 @@ cdef uint32_t result_live_count(Result* result) noexcept nogil:
     return result.count - result.removed_count
 
 
-cdef Result* result_new_apart(Result* result, int32_t code) noexcept nogil:
-    cdef Result* apart = _result_blank(result.partition)
+cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) noexcept nogil:
+    cdef Result** children = <Result**>malloc(sizeof(Result*))
+    cdef Result* apart = NULL
+    if children != NULL and list != NULL:
+        apart = result_new(list, result.partition)
+    elif children != NULL:
+        apart = _result_blank(result.partition)
     if apart == NULL:
+        free(children)
         return NULL
-    apart.children = <Result**>malloc(sizeof(Result*))
-    if apart.children == NULL:
-        free(apart)
-        return NULL
+    apart.children = children
     apart.children[0] = result      # not split: nobody looks there
     apart.child_count = 1
     apart.count = 1
     apart.error_code = code
-    apart.state = RESULT_DONE
+    if list == NULL:
+        apart.state = RESULT_DONE
     return apart

@@ -422,6 +422,7 @@ cdef bint _take_back(void* argument, Result* result, uint32_t index) noexcept no
 cdef void accumulator_open(Accumulator* a) noexcept nogil:
     fp_mutex_lock(&a.topics_lock)
     if a.closed == BETWEEN_TRANSACTIONS:
+        fp_store_i32(&a.incomplete.has_missed, 0)
         fp_store_i32(&a.closed, 0)
     fp_mutex_unlock(&a.topics_lock)
 

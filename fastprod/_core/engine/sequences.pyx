@@ -13,6 +13,8 @@ from libc.stdint cimport int32_t, int64_t
 from fastprod._core.bytes.kafka_errors cimport (
     OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,
 )
+from fastprod._core.bytes.sync cimport fp_load_i32
+from fastprod._core.delivery.result cimport ERR_DEADLINE
 from fastprod._core.engine.accumulator cimport Partition
 from fastprod._core.engine.control_queue cimport (
     Event, ON_PARTITION_JOINED, ON_PRODUCER_ID_WANTED, ON_TRANSACTION_DRAINED, event_free,
@@ -309,6 +311,8 @@ cdef Event* transaction_tell(IoThread* io) noexcept nogil:
         event.partition = p.index
         event_push(&io.events, event)
     if io.joining == NULL and io.ending != 0 and io.listed_count == 0:
+        if io.transaction_code == 0 and fp_load_i32(&io.accumulator.incomplete.has_missed):
+            io.transaction_code = ERR_DEADLINE
         request = io.end_request
         if request != NULL and io.transaction_code == 0 and io.sent_count > 0:
             io.end_request = NULL

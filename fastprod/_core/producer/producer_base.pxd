@@ -27,6 +27,8 @@ cdef class ProducerBase:
     cdef object _send(self, object topic, object value, object key, object headers,
                       object partition, object timestamp_ms, object on_delivery, bint may_block,
                       int64_t waited_ns=*)
+    cdef object _send_by(self, object deadline, object topic, object value, object key,
+                         object headers, object partition, object timestamp_ms, object on_delivery)
     cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,
                         object on_delivery, int64_t budget_ns)
     cdef object _place_and_append(self, object topic, Record* record, int32_t target,

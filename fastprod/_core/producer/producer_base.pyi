@@ -26,6 +26,7 @@ class ProducerBase:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: _OnDelivery | None = None,
+        deadline: float | None = None,
     ) -> RecordFuture: ...
     def try_send(
         self,

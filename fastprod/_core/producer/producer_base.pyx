@@ -39,6 +39,7 @@ from fastprod.errors import (
 cdef enum:
     SLICE_NS = 50000000
     MS = 1000000
+    LONGEST_S = 2000000000      # 63 years; in ns it still fits
 
 
 cdef class ProducerBase:
@@ -49,7 +50,8 @@ cdef class ProducerBase:
     timeout_ms)` waits until the engine knows them; `_await_topics(wanted, timeout_ms)` does so for
     several topics and returns the errors; `_start_delivery()` comes before the first callback;
     `_count_error(topic)`; `_refused_record(error)`: a record failed before it was queued, and its
-    future alone says so; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`.
+    future alone says so; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`;
+    `_keep_deadline(future, due_ns, limit_us)` fails the record then, by CLOCK_MONOTONIC.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -123,7 +125,7 @@ cdef class ProducerBase:
             self.last_topic = None
 
     def send(self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
-             on_delivery=None):
+             on_delivery=None, deadline=None):
         """Queue one record and return a `RecordFuture` for its delivery.
 
         The bytes are copied before this returns, so the caller may use its buffers again. The
@@ -143,6 +145,13 @@ cdef class ProducerBase:
             on_delivery: called once as ``on_delivery(metadata, None)`` or
                 ``on_delivery(metadata, error)``, on the delivery thread; what it raises is logged.
                 If the record fails before it is in a batch, it is called before this returns.
+            deadline: seconds from now, above 0, by which the record must be acknowledged, with the
+                wait for metadata and memory; a number. What has not left by then is taken back, as
+                by `cancel`; what has may be written all the same, and is sent again if it has to
+                be, since others travel with it. Either fails with RecordDeadlineError, whose
+                `was_sent` says which; within this call with MetadataTimeoutError or
+                BufferExhaustedError. A transaction that it belongs to cannot be committed. Default:
+                none but delivery_timeout_ms, which holds besides.
 
         Returns:
             A future: ``result(timeout)`` returns the `RecordMetadata`, or raises the delivery
@@ -153,22 +162,48 @@ cdef class ProducerBase:
             ProducerClosedError: `close` was called, perhaps while this waited.
             SerializationError: a serializer does not take the key or the value.
             TypeError: the value, the key or a header is neither bytes-like nor None.
-            ValueError: `partition` or `timestamp_ms` is out of range, or a key or value has 2 GiB
-                or more.
+            ValueError: `partition`, `timestamp_ms` or `deadline` is out of range, or a key or value
+                has 2 GiB or more.
             KafkaError: the producer has failed for good, and why.
 
-        Blocks: up to max_block_ms in all, for the metadata of a new topic and for memory; Ctrl-C
-        gets through. Records take memory until a broker has acknowledged them and their callbacks
-        have run. Inside a callback only the former counts, because nobody else would run the
-        others; when 2 x buffer_memory wait for callbacks there, the future has failed at once.
+        Blocks: up to max_block_ms or `deadline` in all, for the metadata of a new topic and for
+        memory; Ctrl-C gets through. Records take memory until a broker has acknowledged them and
+        their callbacks have run. Inside a callback only the former counts, because nobody else
+        would run the others; when 2 x buffer_memory wait for callbacks there, the future has failed
+        at once.
         Threads: any, at the same time; also inside `on_delivery`.
         Source: KafkaProducer.send; contract P-A.3.
         """
+        if deadline is not None:
+            return self._send_by(
+                deadline, topic, value, key, headers, partition, timestamp_ms, on_delivery)
         if self.is_simple and PyUnicode_CheckExact(topic):
             return self._send(
                 topic, value, key, headers, partition, timestamp_ms, on_delivery, True)
         return self._send_record(
             topic, value, key, headers, partition, timestamp_ms, on_delivery, True)
+
+    cdef object _send_by(self, object deadline, object topic, object value, object key,
+                         object headers, object partition, object timestamp_ms, object on_delivery):
+        """`send` with a deadline: what it leaves of max_block_ms counts as spent already."""
+        cdef int64_t began_ns = fp_now_ns()
+        cdef int64_t bound_ns, spent_ns
+        cdef RecordFuture future
+        seconds = float(deadline)
+        if not seconds > 0:
+            raise ValueError(f"deadline = {deadline}: must be more than 0 seconds, or None")
+        bound_ns = <int64_t>(min(seconds, <double>LONGEST_S) * 1e9)
+        spent_ns = max(<int64_t>0, self.max_block_ns - bound_ns)
+        if self.is_simple and PyUnicode_CheckExact(topic):
+            future = self._send(
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, True, spent_ns)
+        else:
+            future = self._send_record(
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, True,
+                spent_ms=spent_ns // MS)
+        if not future.done():
+            self._keep_deadline(future, began_ns + bound_ns, bound_ns // 1000)
+        return future
 
     def try_send(self, topic, value=None, key=None, headers=None, partition=None,
                  timestamp_ms=None, on_delivery=None):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.control_queue import EventKind
-from fastprod.errors import KafkaError, RecordCancelledError
+from fastprod.errors import KafkaError, RecordCancelledError, RecordDeadlineError
 from support.engine.sender_steps import (
     SentBatch,
     Steps,
@@ -131,6 +131,20 @@ class World:
         assert each.future.cancel() is may_be
         assert each.future.cancelled() is may_be
         each.is_cancelled = may_be
+
+    def miss(self, partition: int, back: int) -> None:
+        """The deadline of the record is over that so many were sent after."""
+        records = self.sent[partition]
+        if back >= len(records):
+            return
+        each = records[-1 - back]
+        was_done = each.future.done()
+        error = each.future._miss_deadline(1)
+        assert (error is None) is was_done
+        if error is not None:
+            assert isinstance(error, RecordDeadlineError)
+            assert error.was_sent is (each.value in self.left)
+            each.excuse = "late"
 
     def obey_events(self) -> None:
         """The control thread: a producer id for who asks."""
@@ -268,6 +282,8 @@ class World:
                 if each.is_cancelled:
                     assert isinstance(found, RecordCancelledError)
                     assert each.value not in place, f"{each.value!r} left all the same"
+                elif isinstance(found, RecordDeadlineError):
+                    assert found.was_sent or each.value not in place
                 elif isinstance(found, KafkaError):
                     can_give_up = self.steps.config.retries < LARGEST_INT
                     assert each.excuse is not None or can_give_up, f"{each.value!r} failed: {found}"

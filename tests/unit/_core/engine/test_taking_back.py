@@ -6,8 +6,10 @@ import gc
 
 import pytest
 
+from fastprod._core.delivery import result
+from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.control_queue import EventKind
-from fastprod.errors import DeliveryTimeoutError, RecordCancelledError
+from fastprod.errors import DeliveryTimeoutError, RecordCancelledError, RecordDeadlineError
 from support.engine.sender_steps import CODECS, TIMEOUT_MS, Steps, known, offset
 
 NOT_LEADER = 6
@@ -127,6 +129,72 @@ def test_records_that_come_later_join_a_batch_with_gaps() -> None:
     steps.pass_time(1000)
     steps.succeed(steps.drain(), base_offset=7)
     assert (offset(futures[1]), offset(futures[3])) == (7, 8)
+
+
+def test_at_its_deadline_a_record_fails_alone() -> None:
+    """Queued: it is taken back. Under way, split or to be sent again: it may arrive."""
+    steps = known()
+    futures = [steps.send(b"%d" % number) for number in range(5)]
+    assert not missed(futures[1]).was_sent
+    handle = steps.drain()
+    assert steps.values(handle) == [b"0", b"2", b"3", b"4"]
+    assert missed(futures[2]).was_sent
+    steps.refuse(handle, MESSAGE_TOO_LARGE)
+    assert missed(futures[3]).was_sent
+    values: list[bytes | None] = []
+    while steps.queue():
+        handle = steps.drain()
+        base_offset = 10 + len(values)
+        values += steps.values(handle)
+        steps.succeed(handle, base_offset=base_offset)
+    assert values == [b"0", b"2", b"3", b"4"]
+    assert futures[0]._miss_deadline(1) is None
+    assert (offset(futures[0]), offset(futures[4])) == (10, 13)
+    assert steps.memory_is_back()
+
+
+def test_callbacks_of_a_record_at_its_deadline_are_told_once() -> None:
+    steps = known()
+    late, other = steps.send(b"late"), steps.send(b"other")
+    seen: list[object] = []
+    late.add_done_callback(seen.append)
+    other.add_done_callback(seen.append)
+    handle = steps.drain()
+    error = late._miss_deadline(2_500)
+    assert isinstance(error, RecordDeadlineError)
+    assert error.deadline_ms == 2.5
+    assert (seen, late.done()) == ([], False)
+    steps.engine.run_deliveries(0)
+    assert (seen, late.done(), other.done()) == ([late], True, False)
+    steps.succeed(handle)
+    steps.engine.run_deliveries(0)
+    assert seen == [late, other]
+
+
+def test_a_transaction_that_ends_is_told_of_a_missed_deadline() -> None:
+    steps = Steps([(0, 0)], transactional_id="ledger", has_producer_id=False)
+    steps.engine.set_producer_id(4000, 0)
+    for begins in (1, 2):
+        steps.engine.begin_transaction(adds_implicitly=True)
+        steps.door.obey()
+        late = steps.send()
+        if begins == 1:
+            missed(late)
+        else:
+            steps.succeed(steps.drain())
+        steps.engine.end_transaction(begins)
+        steps.door.obey()
+        steps.nothing_goes()
+        (event,) = steps.events(EventKind.ON_TRANSACTION_DRAINED)
+        assert event.code == (result.ERR_DEADLINE if begins == 1 else 0)
+        assert event.item_count == begins - 1
+
+
+def missed(future: RecordFuture) -> RecordDeadlineError:
+    error = future._miss_deadline(1)
+    assert isinstance(error, RecordDeadlineError)
+    assert future.exception(0) is not None
+    return error
 
 
 def test_a_future_outlives_its_engine() -> None:
