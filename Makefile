@@ -14,9 +14,11 @@ EXTRAS := cli demo test dev
 TESTING = $(if $(wildcard $(VENV)/.doors),1,0)
 # Options of ci/chaos.py.
 CHAOS ?=
+# Of the time of `make soak`.
+PERCENT ?= 100
 ENGINE := $(wildcard $(addprefix fastprod/_core/,*.pyx *.pxd */*.pyx */*.pxd c/*.h))
 
-.PHONY: help dev packages doors runnable jars demo test accept chaos check mutants bench bench-spark wheel clean
+.PHONY: help dev packages doors runnable jars demo test accept chaos soak check mutants bench bench-spark wheel clean
 
 define install
 $(BIN)/python ci/requirements.py $(1) > $(VENV)/requirements.txt
@@ -95,7 +97,12 @@ accept: dev ## the long acceptance runs
 	$(BIN)/python ci/accept.py
 
 chaos: dev ## 20 minutes of faults, CHAOS="--cluster both --seconds 20"; takes up where it was
+	ci/kafka resolve
 	$(BIN)/python ci/chaos.py $(CHAOS)
+
+soak: dev ## half an hour of load and restarts; nothing grows; PERCENT=10 takes a tenth of it
+	ci/kafka resolve
+	FASTPROD_SCALE=$(PERCENT) $(BIN)/python -m pytest -q -s -o faulthandler_timeout=0 -m long tests/interop/test_soak.py
 
 check: dev ## formatting, types, layers, sizes, stubs
 	ci/check

@@ -87,6 +87,41 @@ def broker_steps() -> list[Step]:
     ]
 
 
+def chaos_steps() -> list[Step]:
+    """All that goes wrong at once; a seed that has passed is not run again."""
+    clusters = {"ours": "our broker", "apache": "Apache Kafka, 3 nodes"}
+    chaos = [
+        Step(
+            f"chaos-{name}",
+            f"20 seeds of 60 s, faults of network and nodes, {what}",
+            (sys.executable, "ci/chaos.py", "--cluster", name),
+            7_200,
+        )
+        for name, what in clusters.items()
+    ]
+    return [
+        *chaos,
+        pytest_step(
+            "coordinator-kills",
+            "the transaction coordinator of Apache Kafka killed 50 times at each call",
+            7_200,
+            *("tests/interop/test_coordinator_kills.py", "-m", "long"),
+        ),
+        pytest_step(
+            "zombies",
+            "100 of 100 zombies are fenced, on both clusters",
+            600,
+            "tests/interop/test_zombies.py",
+        ),
+        pytest_step(
+            "all-down",
+            "all brokers down for 60 s and back on other ports, on both clusters",
+            1_200,
+            "tests/interop/test_all_down.py",
+        ),
+    ]
+
+
 def security_steps() -> list[Step]:
     """Those of TLS and SASL."""
     million = "tests/interop/test_secured_million.py"
@@ -178,10 +213,11 @@ def steps() -> list[Step]:
         ),
         pytest_step(
             "soak",
-            "5,000 records/s for 10 min, nodes restarted in turn, memory flat",
-            1_500,
+            "30 min of records and transactions, nodes restarted in turn, nothing grows",
+            4_500,
             "tests/interop/test_soak.py",
         ),
+        *chaos_steps(),
         *broker_steps(),
         *security_steps(),
         *spark_steps(),

@@ -156,6 +156,10 @@ class BrokerConnections:
         """A node as it was last connected to."""
         return self._connected[node_id]
 
+    def newest(self, node: Node) -> Node:
+        """A node where the newest metadata has it; as it is if that does not know it."""
+        return self._metadata.cluster.node(node.id) or node
+
     def where(self, node_id: int) -> str:
         """Where a node was last connected at, and its id, for messages."""
         node = self._connected.get(node_id) or self._metadata.cluster.node(node_id)

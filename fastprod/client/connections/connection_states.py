@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
@@ -226,6 +226,25 @@ class ClusterConnectionStates:
             if known.state is ConnectionState.AUTHENTICATION_FAILED:
                 known.reconnect_backoff_ms = 0
                 known.failed_authentications = 0
+
+    def forget_old_addresses(self, nodes: Iterable[Node]) -> None:
+        """Nodes that are elsewhere now owe nothing for what their old addresses have failed."""
+        for node in nodes:
+            known = self._nodes.get(node.id)
+            is_idle = known is not None and known.state in _WITHOUT_CONNECTION
+            if known is not None and is_idle and not self._is_at(known, node):
+                del self._nodes[node.id]
+
+    def have_all_failed_again(self, nodes: Sequence[Node]) -> bool:
+        """None of these nodes has a connection, and each has failed twice in a row, or more.
+
+        The first may be the end of a connection that there was.
+        """
+        found = [self._nodes.get(node.id) for node in nodes]
+        return all(
+            known is not None and known.state in _WITHOUT_CONNECTION and known.failed_attempts > 1
+            for known in found
+        )
 
     def is_connecting(self, node_id: int) -> bool:
         """The channel is not established yet."""

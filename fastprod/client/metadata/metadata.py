@@ -173,6 +173,11 @@ class Metadata:
             self._update_version += 1
             self._cluster = Cluster.bootstrap(self._bootstrap_nodes)
 
+    @property
+    def bootstrap_nodes(self) -> tuple[Node, ...]:
+        """The addresses that ``bootstrap`` was last given."""
+        return self._bootstrap_nodes
+
     def rebootstrap(self) -> None:
         """``bootstrap`` with the addresses it was last given (KIP-899, contract P-H.5.2)."""
         self.bootstrap(self._bootstrap_nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fastprod.client.connections.connection_states import (
@@ -121,7 +121,8 @@ class MetadataUpdater:
         """Decide what to do now. With SEND the request counts as sent (P-H.2.7).
 
         Starts again from the bootstrap servers when nothing is left to try (P-H.5.2): the nodes of
-        ``metadata.cluster`` are then others than before.
+        ``metadata.cluster`` are then others than before. While all of these fail, those of before
+        and the bootstrap servers are tried, too.
         """
         delay_ms = self._metadata.time_to_next_update_ms(now_ms)
         if self.is_in_progress:
@@ -130,12 +131,14 @@ class MetadataUpdater:
             return MetadataStep(Step.WAIT, delay_ms)
         if self._attempt_start_ms is None:
             self._attempt_start_ms = now_ms
-        found = self._least_loaded_node(now_ms)
+        found = self._least_loaded_node(self._metadata.cluster.nodes, now_ms)
         # From the bootstrap servers themselves there is nowhere to go back to.
         is_lost = not found.has_node_or_ready_connection and not self._metadata.cluster.is_bootstrap
         if self._rebootstraps and is_lost:
             self.rebootstrap(now_ms)
-            found = self._least_loaded_node(now_ms)
+            found = self._least_loaded_node(self._metadata.cluster.nodes, now_ms)
+        elif self._is_at_a_loss:
+            found = self._least_loaded_node(self._all_nodes, now_ms)
         if found.node is None:
             return MetadataStep(Step.WAIT, self._reconnect_backoff_ms)
         return self._step_to(found.node, now_ms)
@@ -170,7 +173,9 @@ class MetadataUpdater:
             return self._failed(KafkaError("the metadata answer names no broker"), now_ms)
         self._attempt_start_ms = None
         self._is_rebootstrap_demanded = False
-        return self._metadata.update(request, response, now_ms, apply=apply)
+        changes = self._metadata.update(request, response, now_ms, apply=apply)
+        self._connections.forget_old_addresses(self._metadata.cluster.nodes)
+        return changes
 
     def handle_failed_request(self, now_ms: int, fatal_error: KafkaError | None = None) -> None:
         """The request on its way failed: lost, unreadable, or refused before it was sent.
@@ -193,7 +198,7 @@ class MetadataUpdater:
         """
         if self._in_progress is not None and self._in_progress[0] == node_id:
             self.handle_failed_request(now_ms)
-        elif self.is_update_due(now_ms):
+        elif self.is_update_due(now_ms) and not self._may_try_another(now_ms):
             self._metadata.failed_update(now_ms)
         self._metadata.request_update()
 
@@ -236,9 +241,32 @@ class MetadataUpdater:
             return MetadataStep(Step.CONNECT, self._reconnect_backoff_ms, node)
         return MetadataStep(Step.WAIT, NO_LIMIT_MS)
 
-    def _least_loaded_node(self, now_ms: int) -> LeastLoadedNode:
+    @property
+    def _is_at_a_loss(self) -> bool:
+        """Every broker has failed, again: they may be elsewhere by now.
+
+        Brokers fail one after the other, and the first has done its backoff when the last has
+        failed, so that there is always one left to try. From here on bootstrap_servers are tried
+        beside them, and after a bootstrap the brokers of before: all that can be at once, as all
+        have backoffs of their own.
+        """
+        return self._rebootstraps and self._connections.have_all_failed_again(
+            self._metadata.cluster.nodes
+        )
+
+    @property
+    def _all_nodes(self) -> Sequence[Node]:
+        """The bootstrap servers, and the brokers as they were last known: either may be old."""
+        return (*self._metadata.known_cluster.nodes, *self._metadata.bootstrap_nodes)
+
+    def _may_try_another(self, now_ms: int) -> bool:
+        return self._is_at_a_loss and any(
+            self._connections.can_connect(node.id, now_ms) for node in self._all_nodes
+        )
+
+    def _least_loaded_node(self, nodes: Sequence[Node], now_ms: int) -> LeastLoadedNode:
         return self._connections.least_loaded_node(
-            self._metadata.cluster.nodes,
+            nodes,
             now_ms,
             in_flight_count=self._in_flight_count,
             can_send_more=self._can_send_more,

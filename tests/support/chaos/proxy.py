@@ -309,3 +309,12 @@ def _neighbours(count: int) -> list[socket.socket]:
             opened.pop_all()
             return found
     raise RuntimeError(f"no {count} neighbouring ports are free")
+
+
+def free_neighbours(count: int) -> int:
+    """The first of so many neighbouring ports that nobody uses now."""
+    listeners = _neighbours(count)
+    first: int = listeners[0].getsockname()[1]
+    for each in listeners:
+        each.close()
+    return first

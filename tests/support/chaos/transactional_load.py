@@ -18,6 +18,7 @@ from support.chaos.plan import LoadPlan
 
 CALL_S = 5.0
 END_S = 60.0
+ABORT = "abort_transaction"
 DAWDLE_BELOW_S = 10.0
 _MOST_RECORDS = 40
 
@@ -117,7 +118,11 @@ class TransactionalLoad:
         return producer
 
     def _again(self, name: str, call: Callable[[float], None]) -> None:
-        """Call until it does not time out; that it is told to is in its text."""
+        """Call until it does not time out; or abort then, where that is possible, half of the time.
+
+        Raises:
+            KafkaError: what the call raises, and a time-out that is for the caller to abort after.
+        """
         until_s = time.monotonic() + END_S
         while True:
             try:
@@ -126,7 +131,7 @@ class TransactionalLoad:
                 return
             except KafkaTimeoutError as error:
                 self.journal.count(f"{name} in several calls")
-                if error.abortable or error.fatal:
+                if error.abortable and name != ABORT and self._chance.random() < 0.5:
                     raise
                 if time.monotonic() > until_s:
                     self.journal.wrong(f"{name} did not end within {END_S:.0f} s: {error}")
@@ -219,7 +224,7 @@ class TransactionalLoad:
         return position
 
     def _abort(self, producer: KafkaProducer, sent: Sent) -> None:
-        self._again("abort_transaction", producer.abort_transaction)
+        self._again(ABORT, producer.abort_transaction)
         self.journal.count("aborted")
         self.journal.absent.update(value for value, _ in sent)
 
@@ -265,7 +270,7 @@ class TransactionalLoad:
 
     def _is_fenced(self, old: KafkaProducer) -> None:
         try:
-            self._again("abort_transaction", old.abort_transaction)
+            self._again(ABORT, old.abort_transaction)
         except ProducerFencedError:
             return
         except KafkaError as error:

@@ -125,7 +125,7 @@ def test_every_step_has_a_name_of_its_own_and_its_files_exist() -> None:
     every = accept.steps()
     assert len({each.name for each in every}) == len(every)
     for each in every:
-        paths = [part for part in each.command if part.startswith(("tests/", "bench/"))]
+        paths = [part for part in each.command if part.startswith(("tests/", "bench/", "ci/"))]
         assert paths
         assert all((checkout.ROOT / path).exists() for path in paths), each.name
 

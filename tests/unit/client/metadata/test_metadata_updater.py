@@ -307,3 +307,74 @@ def test_a_broker_may_demand_a_rebootstrap(client: Client) -> None:
 def test_an_answer_nobody_asked_for_is_an_error(client: Client) -> None:
     with pytest.raises(IllegalStateError, match="no request"):
         client.updater.handle_response(answer(), client.now_ms)
+
+
+def try_in_turn(client: Client) -> list[int]:
+    """Whom it tries before it backs off; each fails."""
+    tried = []
+    while (found := client.updater.maybe_update(client.now_ms)).step is Step.CONNECT:
+        assert found.node is not None
+        tried.append(found.node.id)
+        client.states.connecting(found.node, client.now_ms)
+        client.states.disconnected(found.node.id, client.now_ms)
+        client.updater.handle_disconnect(found.node.id, client.now_ms)
+    return tried
+
+
+def test_while_all_known_brokers_fail_the_bootstrap_servers_are_tried_beside_them(
+    client: Client,
+) -> None:
+    """P-H.5.2: one of the known ones has always done its backoff when its turn comes."""
+    client.discover()
+    client.make_ready(B1, B2)
+    client.lose(B1, B2, FIRST)
+    client.world.now_ms += 1_000
+    assert try_in_turn(client) == [1]
+    client.world.now_ms += 1_000
+    assert try_in_turn(client) == [2, -2, -1, 1]
+
+
+def test_after_a_bootstrap_the_brokers_of_before_are_tried_beside_the_servers(
+    client: Client,
+) -> None:
+    """P-H.5.2: the addresses in bootstrap_servers may be those that are old."""
+    client.discover()
+    client.make_ready(B1, B2)
+    client.lose(B1, B2, FIRST)
+    for _ in range(4):
+        client.world.now_ms += 2_000
+        try_in_turn(client)
+    assert client.metadata.cluster.is_bootstrap
+    client.world.now_ms += 2_000
+    assert sorted(try_in_turn(client)) == [-2, -1, 1, 2]
+    client.world.now_ms += 2_000
+    client.make_ready(B2)
+    assert client.step() == (Step.SEND, TIMEOUT_MS, B2)
+    assert isinstance(client.updater.handle_response(answer(), client.now_ms), MetadataChanges)
+    assert not client.metadata.cluster.is_bootstrap
+
+
+def test_all_bootstrap_servers_are_tried_in_one_turn_once_all_have_failed(client: Client) -> None:
+    """P-H.5.2"""
+    client.lose(FIRST, SECOND)
+    for _ in range(2):
+        client.world.now_ms += 2_000
+        try_in_turn(client)
+    client.world.now_ms += 2_000
+    assert sorted(try_in_turn(client)) == [-2, -1]
+
+
+def test_a_node_that_has_moved_owes_no_backoff(client: Client) -> None:
+    """P-G.4.3"""
+    client.discover()
+    client.make_ready(B1)
+    for _ in range(5):
+        client.lose(B1)
+    assert not client.states.can_connect(1, client.now_ms)
+    client.make_ready(B2)
+    client.metadata.request_update()
+    client.world.now_ms += 400
+    assert client.step()[0] is Step.SEND
+    moved = Node(1, "b1", 9999)
+    client.updater.handle_response(answer(nodes=(moved, B2)), client.now_ms)
+    assert client.states.can_connect(1, client.now_ms)
