@@ -10,7 +10,7 @@ import checkout
 
 # Folders below fastprod/ whose modules are mirrored, as are those of fastprod/ itself; and folders
 # in them whose modules are not.
-MIRRORED = ("_core", "protocol", "client", "broker", "cli")
+MIRRORED = ("_core", "aio", "plugins", "protocol", "client", "broker", "cli")
 LEFT_OUT = (
     "_core/testing",
     "broker/server/apis",

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.engine import Engine
-from fastprod.acknowledgement import Acknowledgement
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.connections.connection_states import ClusterConnectionStates
@@ -39,8 +38,9 @@ from fastprod.errors import (
     UndeliveredError,
 )
 from fastprod.log import Log, load_logging
+from fastprod.plugins.plugged_send import PluggedSend, as_record, record_fields
 from fastprod.producer_plugins import ProducerPlugins
-from fastprod.records import PartitionInfo, ProducerRecord, TopicPartition
+from fastprod.records import PartitionInfo, ProducerRecord
 from fastprod.security.secret import Secret, is_unicode
 from fastprod.topic_name import check_topic_name
 from fastprod.transactional_producer import TransactionalProducer
@@ -345,6 +345,7 @@ class KafkaProducer(TransactionalProducer):
                 self._closer = closer
             self._closing = True
             self._detach()
+            self._metadata.listeners.tell()  # who awaits metadata sees `_closing`
             return self._closer is closer
 
     def _drain(self, discards: bool, deadline_s: float | None) -> None:
@@ -473,34 +474,9 @@ class KafkaProducer(TransactionalProducer):
         spent_ms: int = 0,
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
-        if isinstance(topic, ProducerRecord):
-            record = topic
-        elif isinstance(topic, str):
-            record = ProducerRecord(
-                str(topic),
-                value,
-                key,
-                headers=headers,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-            )
-        else:
-            raise TypeError(
-                f"send() takes a topic name or a ProducerRecord, not {type(topic).__name__}"
-            )
+        record = as_record(topic, value, key, headers, partition, timestamp_ms)
         if not self._plugins.see_records:
-            record.headers.freeze()  # P-A.3.6
-            return self._send_bytes(
-                record.topic,
-                record.value,
-                record.key,
-                record.headers.to_list(),
-                record.partition,
-                record.timestamp_ms,
-                on_delivery,
-                may_block,
-                spent_ms,
-            )
+            return self._send_bytes(*record_fields(record), on_delivery, may_block, spent_ms)
         budget_ms = self._config.max_block_ms - spent_ms if may_block and awaits_topic else 0
         return self._send_with_plugins(record, on_delivery, may_block, budget_ms, spent_ms)
 
@@ -513,52 +489,32 @@ class KafkaProducer(TransactionalProducer):
         spent_ms: int,
     ) -> Any:
         """Interceptors, metadata, serializers, partitioner, in that order (P-A.3)."""
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        plugins, interceptors = self._plugins, self._plugins.interceptors
-        if interceptors is not None:
-            record = interceptors.on_send(record)
-            on_delivery = Acknowledgement(interceptors, on_delivery, record.headers)
-        partition = record.partition
+        send = PluggedSend(self._plugins, record, on_delivery)
+        topic, partition = send.record.topic, send.partition
         try:
             self._require_open()
             self._require_transaction()
             began_s = time.monotonic()
-            cluster = self._metadata.known_cluster
-            if not (self._knows(record.topic, partition) and cluster.partitions(record.topic)):
+            if not self._is_settled(topic, partition):
                 try:
-                    self._await_topic(record.topic, partition, budget_ms)
+                    self._await_topic(topic, partition, budget_ms)
                 except ApiError as error:
-                    return self._failed(record.topic, partition, error, on_delivery)
-                cluster = self._metadata.known_cluster
+                    return self._failed(topic, partition, error, send.on_delivery)
             waited_ms = spent_ms + int((time.monotonic() - began_s) * 1000)
-            key_bytes, value_bytes = plugins.serialize(record)
-            if partition is None and plugins.partitioner is not None:
-                partition = plugins.partitioner.partition(
-                    record.topic, record.key, key_bytes, record.value, value_bytes, cluster
-                )
-            record.headers.freeze()
-            return self._send_bytes(
-                record.topic,
-                value_bytes,
-                key_bytes,
-                record.headers.to_list(),
-                partition,
-                record.timestamp_ms,
-                on_delivery,
-                may_block,
-                waited_ms,
-            )
+            fields = send.fields(self._metadata.known_cluster)
+            return self._send_bytes(*fields, send.on_delivery, may_block, waited_ms)
         except BaseException as error:
-            if interceptors is not None:
-                where = None if partition is None else TopicPartition(record.topic, partition)
-                interceptors.on_send_error(record, where, error)
+            send.failed(error)
             if isinstance(error, KafkaError):
-                self._count_error(record.topic)
+                self._count_error(topic)
             raise
         finally:
-            if isinstance(on_delivery, Acknowledgement):
-                on_delivery.is_in_send = False
+            send.end()
+
+    def _is_settled(self, topic: str, partition: int | None) -> bool:
+        """Whether plug-ins can be asked about the topic without waiting for its metadata."""
+        known = self._metadata.known_cluster
+        return self._knows(topic, partition) and bool(known.partitions(topic))
 
     def _after_fork_in_child(self) -> None:
         """The engine is the parent's; the next use makes one of our own."""

@@ -213,15 +213,20 @@ class TransactionalProducer(BulkProducer):
         deadline_s = time.monotonic() + min(longest_s, threading.TIMEOUT_MAX)
         while not result.wait(slice_s(deadline_s)):
             if time.monotonic() >= deadline_s:
-                why = self._network_client.why_no_coordinator()
-                because = f": {why}" if why else ""
-                manager = self._network_client.transactions
-                raise KafkaTimeoutError(
-                    f"{result.operation}() did not end within {longest_s * 1000:,.0f} ms{because}; "
-                    f"call it again to go on waiting, or raise max_block_ms",
-                    abortable=manager is not None and manager.can_abort,
-                )
+                raise self._late_result(result, longest_s)
         result.acknowledge()
+
+    def _late_result(
+        self, result: TransactionalRequestResult, longest_s: float
+    ) -> KafkaTimeoutError:
+        why = self._network_client.why_no_coordinator()
+        because = f": {why}" if why else ""
+        manager = self._network_client.transactions
+        return KafkaTimeoutError(
+            f"{result.operation}() did not end within {longest_s * 1000:,.0f} ms{because}; "
+            f"call it again to go on waiting, or raise max_block_ms",
+            abortable=manager is not None and manager.can_abort,
+        )
 
     # What the compiled half calls.
 

@@ -6,6 +6,7 @@ import threading
 from typing import Protocol
 
 from fastprod._core.engine.engine import Engine, TopicRef
+from fastprod.client.listeners import Listeners
 from fastprod.errors import KafkaError
 
 
@@ -28,6 +29,7 @@ class ProducerEvents:
 
     Attributes:
         fatal_error: what ended the producer for good; None: nothing did.
+        listeners: told when connections change.
         changed: who holds it from a look at the connections to its wait misses no change of them.
 
     Threads: any.
@@ -37,6 +39,7 @@ class ProducerEvents:
         self.fatal_error: KafkaError | None = None
         self._producer = producer
         self.changed = threading.Condition()
+        self.listeners = Listeners()
 
     def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
         """Metadata of these topics arrived or went."""
@@ -50,6 +53,7 @@ class ProducerEvents:
         """A connection or the producer id is ready: who waits looks again."""
         with self.changed:
             self.changed.notify_all()
+        self.listeners.tell()
 
     def sending_changed(self, is_open: bool) -> None:
         """A transaction begins or ends: records are welcome from now on, or not."""

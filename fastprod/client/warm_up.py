@@ -11,7 +11,8 @@ from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
 from fastprod.errors import KafkaError, KafkaTimeoutError
 
-_SLICE_S: Final = 0.02
+SLICE_S: Final = 0.02
+"""Longest wait between two looks."""
 
 
 class ProducerIdView(Protocol):
@@ -65,20 +66,28 @@ class WarmUp:
             KafkaTimeoutError: it did not work out in time, and why.
         """
         with self._events.changed:
-            while True:
-                leaders = self._metadata.known_cluster.leaders(topics)
-                cold = [node for node in leaders if not self._network_client.is_warm(node)]
-                if not cold and self._engine.has_producer_id:
-                    return
-                self._raise_refusal(cold)
-                if time.monotonic() >= deadline_s:
-                    raise KafkaTimeoutError(
-                        f"warmup of {len(topics)} topic(s) did not end within "
-                        f"{timeout_s * 1000:,.0f} ms: {self._why_cold(cold, len(leaders))}"
-                    )
-                for node_id in cold:  # each time: what was tried may have failed
-                    self._network_client.warm(node_id)
-                self._events.changed.wait(_SLICE_S)
+            while not self.is_ready(topics, deadline_s, timeout_s):
+                self._events.changed.wait(SLICE_S)
+
+    def is_ready(self, topics: Sequence[str], deadline_s: float, timeout_s: float) -> bool:
+        """Whether the leaders and the producer id are there; connects to those that are not.
+
+        To be asked again when connections have changed, at least every `SLICE_S`. Args and raises
+        as `wait`.
+        """
+        leaders = self._metadata.known_cluster.leaders(topics)
+        cold = [node for node in leaders if not self._network_client.is_warm(node)]
+        if not cold and self._engine.has_producer_id:
+            return True
+        self._raise_refusal(cold)
+        if time.monotonic() >= deadline_s:
+            raise KafkaTimeoutError(
+                f"warmup of {len(topics)} topic(s) did not end within "
+                f"{timeout_s * 1000:,.0f} ms: {self._why_cold(cold, len(leaders))}"
+            )
+        for node_id in cold:  # each time: what was tried may have failed
+            self._network_client.warm(node_id)
+        return False
 
     def _raise_refusal(self, cold: list[int]) -> None:
         for node_id in cold:

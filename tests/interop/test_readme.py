@@ -46,13 +46,14 @@ def test_the_python_printed_sends_what_it_says(
         code = compile(adapted(block, kafka, name), f"README.md, block {number}", "exec")
         exec(code, names)
         outputs.append(capsys.readouterr().out)
-    first, callbacks, bulk, settings, broker = outputs
+    first, callbacks, bulk, awaited, settings, broker = outputs
     assert re.fullmatch(r"[0-2] 0\n", first)
     assert callbacks == ""
     assert bulk.startswith("100000 OffsetRange(")
+    assert awaited == "True\n"
     assert "bootstrap_servers" in settings
     assert broker == "2 0 b'one espresso'\n"
-    assert sum(end_offsets(kafka.bootstrap_servers, name).values()) == 101_001
+    assert sum(end_offsets(kafka.bootstrap_servers, name).values()) == 101_011
 
 
 def test_the_loop_printed_copies_each_record_once(kafka: KafkaCluster, topic: TopicFactory) -> None:

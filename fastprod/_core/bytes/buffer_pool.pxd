@@ -5,7 +5,7 @@ A request is a number of bytes and is answered with a chain of slabs of any mix 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
-from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+from fastprod._core.bytes.sync cimport WakeUp, fp_cond, fp_mutex
 
 cdef enum:
     SMALL_BYTES = 4096
@@ -33,7 +33,7 @@ cdef struct Slab:
     Slab* prev              # free list of small slabs only
 
 cdef struct Waiter:
-    # One blocked caller; lives on its stack.
+    # One caller in line: blocked, and then it lives on the stack; or to be notified.
     # OWNER the caller. BORROWED by BufferPool.first_waiter..last_waiter while `queued`.
     # THREADS guarded by BufferPool.lock.
     fp_cond cond
@@ -42,6 +42,8 @@ cdef struct Waiter:
     bint is_delivery        # the thread that runs the callbacks
     bint queued
     bint closed             # the pool closed while waiting
+    WakeUp notify           # called, under the lock, instead of `cond`; NULL: somebody is blocked
+    void* argument
     Waiter* next
 
 cdef struct BufferPool:
@@ -86,6 +88,12 @@ cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil
 # pool_hold, until as much again as the pool has waits for it: then FP_EXHAUSTED.
 cdef FpStatus pool_queue(
     BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery,
+    Slab** chain) noexcept nogil
+
+# As pool_queue for a caller that does not block: `notify` is called once it is out of line again,
+# by whoever gives memory back or closes the pool; pool_cancel then has what pool_wait would say.
+cdef FpStatus pool_queue_notified(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, WakeUp notify, void* argument,
     Slab** chain) noexcept nogil
 
 # Wait in line until `deadline_ns`: FP_OK and the chain; FP_BLOCKED: not yet, still in line;

@@ -7,8 +7,9 @@ from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TOO_LARGE, FpStatus,
 )
 from fastprod._core.bytes.sync cimport (
-    fp_add_i32, fp_add_i64, fp_cond_destroy, fp_cond_init, fp_cond_signal, fp_cond_wait_until,
-    fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns,
+    WakeUp, fp_add_i32, fp_add_i64, fp_cond_destroy, fp_cond_init, fp_cond_signal,
+    fp_cond_wait_until, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock,
+    fp_now_ns,
 )
 
 cdef extern from "sys/mman.h" nogil:
@@ -243,6 +244,14 @@ cdef void _serve(BufferPool* pool) noexcept nogil:
             return
         _gather(pool, waiter.want_bytes, False, &waiter.chain)
         _leave(pool, waiter)
+        _tell(waiter)
+
+
+cdef void _tell(Waiter* waiter) noexcept nogil:
+    """It is out of line."""
+    if waiter.notify != NULL:
+        waiter.notify(waiter.argument)
+    else:
         fp_cond_signal(&waiter.cond)
 
 
@@ -281,6 +290,20 @@ cdef void _enter(BufferPool* pool, Waiter* waiter) noexcept nogil:
 cdef FpStatus pool_queue(
     BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery, Slab** chain
 ) noexcept nogil:
+    return _queue(pool, waiter, need_bytes, is_delivery, NULL, NULL, chain)
+
+
+cdef FpStatus pool_queue_notified(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, WakeUp notify, void* argument,
+    Slab** chain
+) noexcept nogil:
+    return _queue(pool, waiter, need_bytes, False, notify, argument, chain)
+
+
+cdef FpStatus _queue(
+    BufferPool* pool, Waiter* waiter, size_t need_bytes, bint is_delivery, WakeUp notify,
+    void* argument, Slab** chain
+) noexcept nogil:
     cdef FpStatus status = FP_OK
     chain[0] = NULL
     if need_bytes > pool.total_bytes:
@@ -298,6 +321,8 @@ cdef FpStatus pool_queue(
         fp_cond_init(&waiter.cond)
         waiter.want_bytes = need_bytes
         waiter.is_delivery = is_delivery
+        waiter.notify = notify
+        waiter.argument = argument
         _enter(pool, waiter)
         status = FP_BLOCKED
     fp_mutex_unlock(&pool.lock)
@@ -367,7 +392,7 @@ cdef void pool_close(BufferPool* pool) noexcept nogil:
         waiter = pool.first_waiter
         waiter.closed = True
         _leave(pool, waiter)
-        fp_cond_signal(&waiter.cond)
+        _tell(waiter)
     fp_mutex_unlock(&pool.lock)
 
 

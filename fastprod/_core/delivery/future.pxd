@@ -39,6 +39,8 @@ cdef bint is_delivering(Incomplete* list) except -1
 cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1
 # `start` is called once, before the first callback is attached to a result of `list`; None: never.
 cdef void set_starter(Incomplete* list, object start)
+# `function` makes an AsyncRecordFuture of a RecordFuture.
+cdef void set_await(object function)
 cdef int need_drain(Incomplete* list) except -1
 # The ResultState from which on a result is done, as this thread sees it.
 cdef int settled_state() except -1

@@ -52,6 +52,15 @@ cdef dict _starters = {}
 cdef dict _delivering = {}
 
 
+# Makes what a RecordFuture's `await` waits for: of the module that builds upon this one.
+cdef object _await = None
+
+
+cdef void set_await(object function):
+    global _await
+    _await = function
+
+
 cdef void set_starter(Incomplete* list, object start):
     if start is None:
         _starters.pop(<size_t>list, None)
@@ -319,6 +328,18 @@ cdef class RecordFuture:
         Never blocks.  Source: concurrent.futures.Future.running.
         """
         return not self.done() and fp_load_i32(&self.result_.sent) != 0
+
+    def __await__(self):
+        """Wait for the record in the running event loop, without blocking it.
+
+        Awaiting does not cut linger_ms short. If the task is cancelled, so is the record, as by
+        `cancel`.
+
+        Raises:
+            RuntimeError: no event loop runs in this thread.
+            KafkaError, ForkedFutureError: as `result`.
+        """
+        return _await(self)
 
     def add_callback(self, function, *args, **kwargs):
         """Call ``function(*args, metadata, **kwargs)`` if the record is delivered.

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from fastprod._core.bytes.buffer_pool cimport BufferPool
 from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+from fastprod._core.delivery.loop_queue cimport LoopItem, LoopQueue
 
 cdef enum ResultState:
     RESULT_PENDING = 0
@@ -34,6 +35,10 @@ cpdef enum:
     WAIT_LEADER = -2001         # its partition has no known leader
     WAIT_PRODUCER_ID = -2002    # no broker has given a producer id
 
+cdef enum:
+    NO_PLACE = -1
+    NO_ROOM = -2
+
 cdef struct Incomplete      # below
 
 cdef struct AttachedFuture:
@@ -52,7 +57,7 @@ cdef struct Result:
     # FREED BY result_release, by whoever drops the last reference, any thread, no GIL needed
     #          (`futures` is empty by then).
     # THREADS  `state` and `refs` atomic. Outcome fields: written by the I/O thread before `state`
-    #          leaves PENDING, constant after. `futures`: guarded by the result's stripe.
+    #          leaves PENDING, constant after. `futures`, `awaited`: guarded by the result's stripe.
     int32_t refs
     int32_t state
     int32_t waiters             # atomic: threads blocked on this result
@@ -85,6 +90,7 @@ cdef struct Result:
     AttachedFuture* futures     # owned; futures with callbacks, in order of attachment
     uint32_t future_count
     uint32_t future_capacity
+    LoopItem* awaited           # owned; who awaits it, an item for each event loop
     size_t held_bytes           # of the pool: its batch's, kept until the callbacks have run
     Result* next_ready          # completion queue
     Incomplete* incomplete      # the list it is on, or NULL
@@ -111,6 +117,7 @@ cdef struct Incomplete:
     int64_t batch_count
     Result* ready_head
     Result* ready_tail
+    LoopItem* flushes           # owned; await that all up to a number have left the list
     bint closed
     int32_t has_ready           # atomic hint
     BufferPool* pool            # borrowed, or NULL; `Result.held_bytes` are of it
@@ -145,6 +152,14 @@ cdef void result_delivered(Result* result) noexcept nogil
 # pending, not taken.
 cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept nogil
 
+# Have `awaiter` (a new reference that the caller gives) woken in the loop of `queue` once the
+# result is DONE or SPLIT. Its place, for result_unawait; NO_PLACE: it is already; NO_ROOM: no
+# memory; not taken then.
+cdef int64_t result_await(Result* result, LoopQueue* queue, void* awaiter) noexcept nogil
+# Whether it was still to be woken: then its reference is the caller's again.
+cdef bint result_unawait(
+    Result* result, LoopQueue* queue, uint32_t place, void* awaiter) noexcept nogil
+
 # The batch was cut up: publish the children (ascending child_first), move the callbacks to them.
 cdef void result_split(Result* result) noexcept nogil
 
@@ -177,6 +192,10 @@ cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexce
 
 # Block until every result numbered <= `number` has left the list.
 cdef FpStatus incomplete_wait(Incomplete* list, uint64_t number, int64_t deadline_ns) noexcept nogil
+# Have `item` pushed once they have; False: they have already. Takes it over if it is to come.
+cdef bint incomplete_await(Incomplete* list, uint64_t number, LoopItem* item) noexcept nogil
+# Whether it was still to come: then it is the caller's again.
+cdef bint incomplete_unawait(Incomplete* list, LoopItem* item) noexcept nogil
 cdef uint64_t incomplete_last_number(Incomplete* list) noexcept nogil
 
 # Records and batches on the list now.

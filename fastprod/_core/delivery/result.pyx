@@ -10,6 +10,10 @@ from fastprod._core.bytes.sync cimport (
     fp_load_i32, fp_load_i32_acq, fp_mutex, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock,
     fp_mutex_unlock, fp_store_i32,
 )
+from fastprod._core.delivery.loop_queue cimport (
+    LoopItem, LoopQueue, loop_item_add, loop_item_new, loop_item_remove,
+    loop_queue_push,
+)
 
 cdef extern from "unistd.h" nogil:
     ssize_t write(int fd, const void* data, size_t size)
@@ -61,6 +65,7 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.batch_count = 0
     list.ready_head = NULL
     list.ready_tail = NULL
+    list.flushes = NULL
     list.closed = False
     list.has_ready = 0
     list.pool = NULL
@@ -186,15 +191,40 @@ cdef void _leave_list(Result* result) noexcept nogil:
     result.incomplete = NULL
     list.batch_count -= 1
     fp_cond_broadcast(&list.changed)
+    if list.flushes != NULL:
+        _end_flushes(list)
     fp_mutex_unlock(&list.lock)
+
+
+cdef inline bint _is_flushed(Incomplete* list, uint64_t number) noexcept nogil:
+    return list.oldest == NULL or list.oldest.number > number
+
+
+cdef void _end_flushes(Incomplete* list) noexcept nogil:
+    cdef LoopItem** at = &list.flushes
+    cdef LoopItem* item
+    while at[0] != NULL:
+        item = at[0]
+        if _is_flushed(list, item.number):
+            at[0] = item.next
+            loop_queue_push(item)
+        else:
+            at = &item.next
 
 
 cdef inline void _unlock_and_wake(Stripe* stripe, Result* result) noexcept nogil:
     """The waiters need the lock to go on: free it first, or they wake up twice."""
     cdef bint wake = fp_load_i32(&result.waiters) > 0
+    cdef LoopItem* awaited = result.awaited
+    cdef LoopItem* item
+    result.awaited = NULL
     fp_mutex_unlock(&stripe.lock)
     if wake:
         fp_cond_broadcast(&stripe.done)
+    while awaited != NULL:
+        item = awaited
+        awaited = item.next
+        loop_queue_push(item)
 
 
 cdef bint result_complete(Result* result) noexcept nogil:
@@ -271,6 +301,47 @@ cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept n
     return taken
 
 
+cdef LoopItem* _awaited_in(Result* result, LoopQueue* queue) noexcept nogil:
+    cdef LoopItem* item = result.awaited
+    while item != NULL and item.queue != queue:
+        item = item.next
+    return item
+
+
+cdef int64_t result_await(Result* result, LoopQueue* queue, void* awaiter) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef LoopItem* item
+    cdef int64_t place = NO_PLACE
+    fp_mutex_lock(&stripe.lock)
+    if result.state < RESULT_DONE:
+        place = NO_ROOM
+        item = _awaited_in(result, queue)
+        if item == NULL:
+            item = loop_item_new(queue)
+            if item != NULL:
+                item.next = result.awaited
+                result.awaited = item
+        if item != NULL:
+            place = loop_item_add(item, awaiter)
+            if place < 0:
+                place = NO_ROOM
+    fp_mutex_unlock(&stripe.lock)
+    return place
+
+
+cdef bint result_unawait(
+    Result* result, LoopQueue* queue, uint32_t place, void* awaiter
+) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef LoopItem* item
+    cdef bint was_there
+    fp_mutex_lock(&stripe.lock)
+    item = _awaited_in(result, queue)
+    was_there = item != NULL and loop_item_remove(item, place, awaiter)
+    fp_mutex_unlock(&stripe.lock)
+    return was_there
+
+
 cdef void result_split(Result* result) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     cdef AttachedFuture* moved
@@ -342,13 +413,39 @@ cdef FpStatus incomplete_wait(
 ) noexcept nogil:
     cdef FpStatus status = FP_OK
     fp_mutex_lock(&list.lock)
-    while list.oldest != NULL and list.oldest.number <= number:
+    while not _is_flushed(list, number):
         if fp_cond_wait_until(&list.changed, &list.lock, deadline_ns):
-            if list.oldest != NULL and list.oldest.number <= number:
+            if not _is_flushed(list, number):
                 status = FP_TIMEDOUT
             break
     fp_mutex_unlock(&list.lock)
     return status
+
+
+cdef bint incomplete_await(Incomplete* list, uint64_t number, LoopItem* item) noexcept nogil:
+    cdef bint is_to_come
+    fp_mutex_lock(&list.lock)
+    is_to_come = not _is_flushed(list, number)
+    if is_to_come:
+        item.number = number
+        item.next = list.flushes
+        list.flushes = item
+    fp_mutex_unlock(&list.lock)
+    return is_to_come
+
+
+cdef bint incomplete_unawait(Incomplete* list, LoopItem* item) noexcept nogil:
+    cdef LoopItem** at
+    cdef bint was_there
+    fp_mutex_lock(&list.lock)
+    at = &list.flushes
+    while at[0] != NULL and at[0] != item:
+        at = &at[0].next
+    was_there = at[0] == item
+    if was_there:
+        at[0] = item.next
+    fp_mutex_unlock(&list.lock)
+    return was_there
 
 
 cdef uint64_t incomplete_last_number(Incomplete* list) noexcept nogil:

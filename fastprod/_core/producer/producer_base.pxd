@@ -5,7 +5,14 @@ from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.delivery.future cimport RecordFuture
 from fastprod._core.engine.accumulator cimport Appended, Topic
 from fastprod._core.engine.engine cimport Engine
+from fastprod._core.producer.memory_turn cimport MemoryTurn
 from fastprod._core.records.record_batch cimport Record
+
+
+cdef enum SendMode:
+    MODE_TRY = 0            # nobody waits: what would have to has failed
+    MODE_BLOCK = 1
+    MODE_AWAIT = 2          # an event loop waits: `_send` returns what for
 
 
 cdef class ProducerBase:
@@ -25,15 +32,15 @@ cdef class ProducerBase:
 
     cdef Topic* _topic(self, object topic, int32_t partition, int64_t* waited_ns) except NULL
     cdef object _send(self, object topic, object value, object key, object headers,
-                      object partition, object timestamp_ms, object on_delivery, bint may_block,
-                      int64_t waited_ns=*)
+                      object partition, object timestamp_ms, object on_delivery, int mode,
+                      int64_t waited_ns=*, MemoryTurn turn=*)
     cdef object _send_by(self, object deadline, object topic, object value, object key,
                          object headers, object partition, object timestamp_ms, object on_delivery)
     cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,
-                        object on_delivery, int64_t budget_ns)
+                        object on_delivery, int mode, int64_t budget_ns, MemoryTurn turn)
     cdef object _place_and_append(self, object topic, Record* record, int32_t target,
-                                  bint has_own_time, object on_delivery, bint may_block,
-                                  int64_t waited_ns)
+                                  bint has_own_time, object on_delivery, int mode,
+                                  int64_t waited_ns, MemoryTurn turn)
     cdef void* _attach_callback(self, RecordFuture future, object on_delivery) except NULL
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,
                          object on_delivery)

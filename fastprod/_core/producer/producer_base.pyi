@@ -5,9 +5,11 @@ from typing import Any
 
 from typing_extensions import Buffer
 
+from fastprod._core.delivery.async_record_future import AsyncRecordFuture
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.engine import Engine, TopicRef
-from fastprod.errors import KafkaError, RecordTooLargeError
+from fastprod._core.producer.memory_turn import MemoryTurn
+from fastprod.errors import BufferExhaustedError, KafkaError, RecordTooLargeError
 from fastprod.records import Headers, ProducerRecord, RecordMetadata
 
 _Headers = Headers | Sequence[tuple[str, Buffer | None]] | dict[str, Buffer | None]
@@ -69,6 +71,27 @@ class ProducerBase:
         may_block: bool,
         waited_ms: int = 0,
     ) -> RecordFuture: ...
+    def _begin_send(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        key: Any = None,
+        headers: _Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> AsyncRecordFuture | MemoryTurn | None: ...
+    def _continue_send(
+        self,
+        topic: str,
+        value: Buffer | None,
+        key: Buffer | None,
+        headers: _Headers | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: _OnDelivery | None,
+        turn: MemoryTurn | None = None,
+    ) -> RecordFuture | MemoryTurn | None: ...
+    def _out_of_memory(self, waited_ms: float) -> BufferExhaustedError: ...
     def _failed(
         self,
         topic: str,

@@ -18,6 +18,7 @@ from fastprod._core.bytes.fp_status cimport (
 )
 from fastprod._core.bytes.murmur2 cimport murmur2
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_ms_to_ns, fp_now_ns, fp_wall_ms
+from fastprod._core.delivery.async_record_future cimport await_record
 from fastprod._core.delivery.future cimport (
     CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
@@ -26,6 +27,7 @@ from fastprod._core.engine.accumulator cimport (
     ANY_PARTITION, Appended, Topic, accumulator_append, accumulator_kick,
 )
 from fastprod._core.engine.engine cimport Engine, TopicRef
+from fastprod._core.producer.memory_turn cimport MemoryTurn, memory_turn
 from fastprod._core.producer.record_chunk cimport LARGEST_FIELD
 from fastprod._core.records.headers cimport (
     SMALL_HEADERS, encode_headers, encode_small_headers,
@@ -179,7 +181,7 @@ cdef class ProducerBase:
                 deadline, topic, value, key, headers, partition, timestamp_ms, on_delivery)
         if self.is_simple and PyUnicode_CheckExact(topic):
             return self._send(
-                topic, value, key, headers, partition, timestamp_ms, on_delivery, True)
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, MODE_BLOCK)
         return self._send_record(
             topic, value, key, headers, partition, timestamp_ms, on_delivery, True)
 
@@ -196,7 +198,8 @@ cdef class ProducerBase:
         spent_ns = max(<int64_t>0, self.max_block_ns - bound_ns)
         if self.is_simple and PyUnicode_CheckExact(topic):
             future = self._send(
-                topic, value, key, headers, partition, timestamp_ms, on_delivery, True, spent_ns)
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, MODE_BLOCK,
+                spent_ns)
         else:
             future = self._send_record(
                 topic, value, key, headers, partition, timestamp_ms, on_delivery, True,
@@ -224,7 +227,7 @@ cdef class ProducerBase:
         """
         if self.is_simple and PyUnicode_CheckExact(topic):
             return self._send(
-                topic, value, key, headers, partition, timestamp_ms, on_delivery, False)
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, MODE_TRY)
         return self._send_record(
             topic, value, key, headers, partition, timestamp_ms, on_delivery, False)
 
@@ -239,12 +242,40 @@ cdef class ProducerBase:
         The rest, returns, raises and blocks as `send`.
         """
         return self._send(
-            topic, value, key, headers, partition, timestamp_ms, on_delivery, may_block,
-            fp_ms_to_ns(waited_ms))
+            topic, value, key, headers, partition, timestamp_ms, on_delivery,
+            MODE_BLOCK if may_block else MODE_TRY, fp_ms_to_ns(waited_ms))
+
+    def _begin_send(self, topic, value=None, key=None, headers=None, partition=None,
+                    timestamp_ms=None):
+        """Queue one record for an event loop, which waits for what is missing.
+
+        Returns:
+            An AsyncRecordFuture; or a MemoryTurn, for `_continue_send`; or None: the topic or the
+            partition is not known yet, or the record is not for this way.
+
+        Raises as `send`.
+        """
+        if not self.is_simple or not PyUnicode_CheckExact(topic):
+            return None
+        found = self._send(
+            topic, value, key, headers, partition, timestamp_ms, None, MODE_AWAIT)
+        return await_record(<RecordFuture>found) if type(found) is RecordFuture else found
+
+    def _continue_send(self, topic, value, key, headers, partition, timestamp_ms, on_delivery,
+                       MemoryTurn turn=None):
+        """Queue one record that interceptors, serializers and the partitioner have seen.
+
+        Args:
+            turn: is over; its memory is taken.
+
+        The rest, returns and raises as `_begin_send`, but for a RecordFuture.
+        """
+        return self._send(
+            topic, value, key, headers, partition, timestamp_ms, on_delivery, MODE_AWAIT, 0, turn)
 
     cdef object _send(self, object topic, object value, object key, object headers,
-                      object partition, object timestamp_ms, object on_delivery, bint may_block,
-                      int64_t waited_ns=0):
+                      object partition, object timestamp_ms, object on_delivery, int mode,
+                      int64_t waited_ns=0, MemoryTurn turn=None):
         """Look at the caller's objects; the record borrows from them until this returns."""
         cdef Record record
         cdef View value_view
@@ -281,14 +312,14 @@ cdef class ProducerBase:
             record.key = <const uint8_t*>key_view.buf
             record.key_size = <int32_t>key_view.len
             return self._place_and_append(
-                topic, &record, target, timestamp_ms is None, on_delivery, may_block, waited_ns)
+                topic, &record, target, timestamp_ms is None, on_delivery, mode, waited_ns, turn)
         finally:
             view_release(&key_view)
             view_release(&value_view)
 
     cdef object _place_and_append(self, object topic, Record* record, int32_t target,
-                                  bint has_own_time, object on_delivery, bint may_block,
-                                  int64_t waited_ns):
+                                  bint has_own_time, object on_delivery, int mode,
+                                  int64_t waited_ns, MemoryTurn turn):
         """Topic, partition by key, size check (P-A.3.3, P-A.3.5, P-A.3.7), then the append."""
         cdef Topic* native
         cdef int64_t size
@@ -297,9 +328,12 @@ cdef class ProducerBase:
         if (topic is self.last_topic and self.last_native != NULL
                 and target < self.last_native.partition_count):
             native = self.last_native
+        elif mode == MODE_AWAIT and not self._knows(topic, partition):
+            return None
         else:
             try:
-                native = self._topic(topic, target, &waited_ns if may_block else NULL)
+                native = self._topic(
+                    topic, target, &waited_ns if mode == MODE_BLOCK else NULL)
             except ApiError as error:
                 return self._failed(topic, partition, error, on_delivery)
             if has_own_time:
@@ -312,8 +346,8 @@ cdef class ProducerBase:
         if size > self.max_record_bytes or size > self.buffer_bytes:
             return self._failed(topic, partition, self._too_large(topic, size), on_delivery)
         return self._append(
-            topic, native, target, record, on_delivery,
-            self.max_block_ns - waited_ns if may_block else 0)
+            topic, native, target, record, on_delivery, mode,
+            self.max_block_ns - waited_ns if mode == MODE_BLOCK else 0, turn)
 
     cdef Topic* _topic(self, object topic, int32_t partition, int64_t* waited_ns) except NULL:
         """The topic, with metadata and at least `partition` + 1 partitions; may wait (P-A.4) for
@@ -344,7 +378,7 @@ cdef class ProducerBase:
         return ref.topic
 
     cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,
-                        object on_delivery, int64_t budget_ns):
+                        object on_delivery, int mode, int64_t budget_ns, MemoryTurn turn):
         """Append, waiting in line for memory if there is none (P-A.3.9)."""
         cdef Appended appended
         cdef Slab* extra = NULL
@@ -358,6 +392,8 @@ cdef class ProducerBase:
         future.value_size = record.value_size
         if on_delivery is not None:
             attached = self._attach_callback(future, on_delivery)
+        if turn is not None:
+            extra = turn.take()
         try:
             while True:
                 status = accumulator_append(
@@ -371,6 +407,8 @@ cdef class ProducerBase:
                     return future
                 if status != FP_EXHAUSTED:
                     return self._refused(status, topic, partition, record, on_delivery)
+                if mode == MODE_AWAIT:
+                    return memory_turn(self.engine_, appended.need_bytes)
                 if deadline_ns == 0:
                     deadline_ns = fp_now_ns() + budget_ns
                 if not self._wait_for_memory(
@@ -456,6 +494,10 @@ cdef class ProducerBase:
         if status == FP_TOO_LARGE:
             raise MemoryError(f"{need_bytes:,} bytes are more than buffer_memory")
         return status == FP_OK
+
+    def _out_of_memory(self, waited_ms):
+        """Return the error of a record that has waited so long for memory."""
+        return self._exhausted(fp_ms_to_ns(waited_ms))
 
     def _give_back(self, size_t chain):
         pool_give(&self.engine_.accumulator.pool, <Slab*>chain)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.listeners import Listeners
 from fastprod.client.metadata.cluster import (
     NO_PARTITIONS,
     Cluster,
@@ -19,6 +20,7 @@ from fastprod.client.metadata.cluster import (
 from fastprod.client.metadata.followed_topics import FollowedTopics
 from fastprod.client.metadata.leader_epochs import LeaderEpochs
 from fastprod.client.metadata.metadata_answer import NO_TOPIC_ID
+from fastprod.client.metadata.missing_topic import missing_topic_error
 from fastprod.client.metadata.refresh_schedule import RefreshSchedule
 from fastprod.error_codes import (
     INVALID_TOPIC_EXCEPTION,
@@ -106,6 +108,9 @@ class Metadata:
             unknown. Asked only before a topic is forgotten, with this object's lock held.
         wait: replaces waiting on the condition, for tests whose clock is their own.
 
+    Attributes:
+        listeners: told of each update, a fatal error and the end, with this object's lock held.
+
     Source: Java's ``Metadata`` and ``ProducerMetadata``, contract P-H.1 to P-H.7 and P-A.4.
     """
 
@@ -125,6 +130,7 @@ class Metadata:
         self._wake = wake
         self._wait = wait
         self._changed = threading.Condition()
+        self.listeners = Listeners()
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
         self._epochs = LeaderEpochs()
         self._cluster = Cluster.empty()
@@ -278,6 +284,7 @@ class Metadata:
             if apply is not None:
                 apply(changes)
             self._told = self._cluster  # only now: what `apply` failed at is a change once more
+            self.listeners.tell()
         if findings.new_errors:
             told = dict(itertools.islice(findings.new_errors.items(), _MOST_TOLD))
             others = len(findings.new_errors) - len(told)
@@ -313,6 +320,7 @@ class Metadata:
             self._fatal_error = error
             self._last_failure = error
             self._changed.notify_all()
+            self.listeners.tell()
 
     def forget_fatal_error(self) -> None:
         """What it said is no longer so: who waits, waits again."""
@@ -337,6 +345,7 @@ class Metadata:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+            self.listeners.tell()
 
     def apply_leader_hints(
         self, hints: Iterable[LeaderHint], nodes: Iterable[Node]
@@ -407,6 +416,28 @@ class Metadata:
             ProducerClosedError: closed while waiting.
             KafkaError: what ``fatal_error`` was given.
         """
+        search = self.search(wanted, timeout_ms)
+        try:
+            seen_version, deadline_ms = next(search)
+            while True:
+                has_come = self._await_update(seen_version, deadline_ms)
+                seen_version, deadline_ms = search.send(has_come)
+        except StopIteration as end:
+            found: dict[str, KafkaError] = end.value
+            return found
+
+    def search(
+        self, wanted: Mapping[str, int | None], timeout_ms: int
+    ) -> Generator[tuple[int, int], bool, dict[str, KafkaError]]:
+        """``wait_for_topics`` for callers that wait in their own way.
+
+        Yields:
+            The version that was seen, and the ms of the clock until which a newer one is awaited;
+            it is to be sent whether one came (``has_update``).
+
+        Returns:
+            As ``wait_for_topics``.
+        """
         errors: dict[str, KafkaError] = {
             topic: error_for_code(INVALID_TOPIC_EXCEPTION, topic=topic)
             for topic in wanted
@@ -420,7 +451,7 @@ class Metadata:
             self.add_many(left, self._clock_ms())
             seen_version = self.request_update_for_topics(left)
             self._wake()
-            if not self._await_update(seen_version, since_ms + timeout_ms):
+            if not (yield seen_version, since_ms + timeout_ms):
                 for topic in left:
                     errors[topic] = self._timeout_error(topic, wanted[topic], timeout_ms)
                 return errors
@@ -430,6 +461,21 @@ class Metadata:
                 since_ms = self._clock_ms()
             left = still
         return errors
+
+    def has_update(self, seen_version: int) -> bool:
+        """Whether there is a version above `seen_version`.
+
+        Raises:
+            ProducerClosedError: closed while waiting.
+            KafkaError: what ``fatal_error`` was given.
+        """
+        if self._fatal_error is not None:
+            raise copy.copy(self._fatal_error)  # tracebacks are added to what is raised
+        if self._is_closed:
+            raise ProducerClosedError("Producer closed while send in progress") from (
+                KafkaError("Requested metadata update after close")
+            )
+        return self._update_version > seen_version
 
     def _unknown(self, topics: list[str], wanted: Mapping[str, int | None]) -> list[str]:
         # The lock is free only when ``update`` has handed a new snapshot to its ``apply`` too.
@@ -447,13 +493,7 @@ class Metadata:
         """Wait for a version above ``seen_version``; False if the deadline came first."""
         with self._changed:
             while True:
-                if self._fatal_error is not None:
-                    raise copy.copy(self._fatal_error)  # tracebacks are added to what is raised
-                if self._is_closed:
-                    raise ProducerClosedError("Producer closed while send in progress") from (
-                        KafkaError("Requested metadata update after close")
-                    )
-                if self._update_version > seen_version:
+                if self.has_update(seen_version):
                     return True
                 left_ms = deadline_ms - self._clock_ms()
                 if left_ms <= 0:
@@ -480,31 +520,7 @@ class Metadata:
     ) -> MetadataTimeoutError:
         count = self._cluster.partition_count_for_topic(topic)
         cause = self.topic_error(topic) or self._last_failure
-        reason = "; ".join(filter(None, ["" if cause is None else str(cause), self._awaited()]))
-        error = MetadataTimeoutError(
-            topic=topic,
-            waited_ms=timeout_ms,
-            partition=None if count is None else partition,
-            partition_count=count,
-            reason=reason,
-        )
-        # The first sentence is Kafka's own (P-A.4.5): it is what people search for.
-        if count is None:
-            said = f"Topic {topic} not present in metadata after {timeout_ms} ms."
-            advice = (
-                "Create the topic, check its name and bootstrap_servers, or wait longer"
-                " (max_block_ms, or the timeout that the call was given)"
-            )
-        else:
-            said = (
-                f"Partition {partition} of topic {topic} with partition count {count} is not"
-                f" present in metadata after {timeout_ms} ms."
-            )
-            advice = f"Use a partition from 0 to {count - 1}, or add partitions to the topic"
-        because = f" The last problem was: {reason}." if reason else ""
-        error.args = (f"{said}{because} {advice}.",)
-        error.__cause__ = cause
-        return error
+        return missing_topic_error(topic, partition, count, timeout_ms, cause, self._awaited())
 
     def _merged(
         self,

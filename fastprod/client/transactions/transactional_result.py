@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 
+from fastprod.client.listeners import Listeners
 from fastprod.errors import KafkaError
 
 
@@ -14,6 +15,7 @@ class TransactionalRequestResult:
     Attributes:
         operation: the call's name.
         error: why it failed; None: it did not, or has not ended.
+        listeners: told when there is an outcome.
         is_acked: a caller has seen the outcome: the next call may be another one (P-I.2.5).
 
     Threads: any.  Source: TransactionalRequestResult.
@@ -24,6 +26,7 @@ class TransactionalRequestResult:
         self.error: KafkaError | None = None
         self.is_acked = False
         self._ended = threading.Event()
+        self.listeners = Listeners()
 
     @property
     def is_completed(self) -> bool:
@@ -33,12 +36,14 @@ class TransactionalRequestResult:
     def done(self) -> None:
         """It succeeded."""
         self._ended.set()
+        self.listeners.tell()
 
     def fail(self, error: KafkaError) -> None:
         """It failed."""
         if not self._ended.is_set():
             self.error = error
             self._ended.set()
+            self.listeners.tell()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait so long for the outcome; whether there is one."""

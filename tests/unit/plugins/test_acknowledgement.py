@@ -1,4 +1,4 @@
-"""fastprod.acknowledgement: the order of interceptors and the user's callback."""
+"""fastprod.plugins.acknowledgement: the order of interceptors and the user's callback."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fastprod.acknowledgement import Acknowledgement
 from fastprod.errors import KafkaError
 from fastprod.interceptors import ProducerInterceptors
+from fastprod.plugins.acknowledgement import Acknowledgement
 from fastprod.records import Headers, ProducerRecord, RecordMetadata
 
 METADATA = RecordMetadata("t", 0, 5)

@@ -1,0 +1,13 @@
+"""AsyncRecordFuture: one record's delivery, awaited in an event loop."""
+from libc.stdint cimport uint32_t
+
+from fastprod._core.delivery.future cimport RecordFuture
+from fastprod._core.delivery.loop_future cimport LoopFuture
+
+
+cdef class AsyncRecordFuture(LoopFuture):
+    cdef readonly RecordFuture record
+    cdef uint32_t place         # while is_watched: in the LoopItem of its result
+
+# For the running event loop. Raises as `running_reader`.
+cdef AsyncRecordFuture await_record(RecordFuture record)

@@ -1,0 +1,370 @@
+"""AsyncProducer: KafkaProducer for event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from fastprod._core.delivery.async_record_future import AsyncRecordFuture, await_future
+from fastprod._core.delivery.future import RecordFuture
+from fastprod._core.producer.flush_turn import FlushTurn
+from fastprod._core.producer.memory_turn import MemoryTurn
+from fastprod.aio.async_transactions import AsyncTransactions
+from fastprod.aio.deadline import within
+from fastprod.aio.thread_signal import ThreadSignal
+from fastprod.client.warm_up import SLICE_S, WarmUp
+from fastprod.config import ProducerConfig
+from fastprod.deadline import check_timeout
+from fastprod.errors import ApiError, FlushTimeoutError, KafkaError, ProducerClosedError
+from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
+from fastprod.producer import KafkaProducer
+from fastprod.records import PartitionInfo, RecordMetadata
+from fastprod.topic_name import check_topic_name
+
+
+class AsyncProducer(AsyncTransactions):
+    """Sends records to Kafka from an event loop: of asyncio, of uvloop, or any that has add_reader.
+
+    It is ready at once, and needs no loop to be made. Its waits are the loop's own: no thread is
+    started for a call, and a loop has one descriptor for all producers. Records that are complete
+    wake their tasks natively, many with one wake-up.
+
+    Args:
+        settings: a mapping of settings by Kafka's names, with dots or underscores.
+        config: settings by names with underscores, as for `KafkaProducer`.
+
+    Raises:
+        ConfigError: a setting is wrong, or no bootstrap server resolves.
+        KafkaError: something else went wrong.
+
+    Blocks: for DNS of the bootstrap servers only; connecting happens in the background.
+    Threads: any number of loops, in any threads, may use one producer; what is awaited belongs to
+    the loop in which it was asked for. After `os.fork` as `KafkaProducer`.
+    Source: KafkaProducer, with asyncio's manners.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
+        self._producer = KafkaProducer(settings, **config)
+        self._begin_send = self._producer._begin_send
+        self._ending: concurrent.futures.Future[None] | None = None
+        self._signals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadSignal] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings in force, with the generated client_id.  Never blocks."""
+        return self._producer.config
+
+    @property
+    def closed(self) -> bool:
+        """Whether the producer takes no records, as `KafkaProducer.closed`.  Never blocks."""
+        return self._producer.closed
+
+    async def send(
+        self,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Queue one record, and wait until it is delivered.
+
+        Args:
+            topic, value, key, headers, partition, timestamp_ms: as for `KafkaProducer.send`.
+
+        Returns:
+            Where the record was written.
+
+        Raises:
+            KafkaError: the record was not delivered, and why: what the future of
+                `KafkaProducer.send` would have.
+            SerializationError, TypeError, ValueError, ProducerClosedError: as `KafkaProducer.send`.
+
+        Awaits: up to max_block_ms in all for the metadata of a new topic and for memory, in line
+        with other tasks and threads; then the record, as long as delivery_timeout_ms.
+        Cancelled, it takes the record back if its batch has not left; otherwise the record may
+        still be delivered.
+        Source: KafkaProducer.send; contract P-A.3.
+        """
+        found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
+        if type(found) is AsyncRecordFuture:
+            return await found
+        fields = topic, value, key, headers, partition, timestamp_ms
+        return await await_future(await self._queue(fields, found))
+
+    def send_nowait(
+        self,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> AsyncRecordFuture:
+        """Queue one record at once, and return a future to await, or to drop.
+
+        Args:
+            topic, value, key, headers, partition, timestamp_ms: as for `KafkaProducer.send`.
+
+        Returns:
+            ``await future`` returns the `RecordMetadata`, or raises the delivery error. Where
+            `send` would wait before it queues, it has failed already, as by
+            `KafkaProducer.try_send`: with MetadataTimeoutError for a topic that is not known yet
+            (`warmup` waits for it), with BufferExhaustedError if buffer_memory is full.
+
+        Raises:
+            RuntimeError: no event loop runs in this thread.
+            SerializationError, TypeError, ValueError, ProducerClosedError: as `KafkaProducer.send`.
+
+        Never waits.  Source: KafkaProducer.send; contract P-A.3.18.
+        """
+        return await_future(
+            self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
+        )
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """Return the topic's partitions, with leaders and replicas.
+
+        Raises as `KafkaProducer.partitions_for`.
+        Awaits: up to max_block_ms if the topic is not known yet.
+        Source: KafkaProducer.partitionsFor; contract P-A.5.
+        """
+        self._producer._require_open()
+        await self._await_topic(topic, None, self.config.max_block_ms)
+        return self._producer._metadata.known_cluster.partitions_for_topic(topic)
+
+    async def warmup(self, *topics: str, timeout: float | None = None) -> None:
+        """Fetch the topics' metadata, connect to their leaders and get the producer id.
+
+        Args:
+            topics: topic names; none: only the producer id.
+            timeout: seconds, 0 or more; default: max_block_ms.
+
+        Raises as `KafkaProducer.warmup`.  Awaits up to `timeout`.  Source: fastprod's own.
+        """
+        producer = self._producer
+        producer._require_open()
+        check_timeout(timeout)
+        timeout_s = self.config.max_block_ms / 1000 if timeout is None else timeout
+        deadline_s = time.monotonic() + timeout_s
+        for topic in topics:
+            await self._await_topic(topic, None, max(0, _ms_to(deadline_s)))
+        warm_up = WarmUp(
+            producer._engine, producer._metadata, producer._network_client, producer._events
+        )
+        with ThreadSignal(producer._events.listeners) as signal:
+            while not warm_up.is_ready(topics, deadline_s, timeout_s):
+                await signal.wait(SLICE_S)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now, and wait until every record sent before is done.
+
+        Args:
+            timeout: seconds, 0 or more; default: no limit of its own (delivery_timeout_ms bounds
+                it).
+
+        Raises:
+            FlushTimeoutError: not all were done in time; `undelivered_count` is the exact number.
+            ValueError: a negative timeout.
+
+        Awaits up to `timeout`.  Source: KafkaProducer.flush; contract P-A.7.
+        """
+        check_timeout(timeout)
+        turn = FlushTurn(self._producer._engine)
+        with self._producer._metrics.timed("flush"):
+            await within(turn, timeout)
+        if left := turn.undelivered_count:
+            raise FlushTimeoutError(undelivered_count=left, waited_ms=(timeout or 0) * 1000)
+
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Authenticate as this user from now on; see `KafkaProducer.set_sasl_credentials`.
+
+        Raises as that.  Never waits.
+        """
+        self._producer.set_sasl_credentials(username, password)
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the producer's metrics, as `KafkaProducer.metrics`.  Never waits."""
+        return self._producer.metrics()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what is queued, then end the threads; give up what cannot be sent in time.
+
+        One thread does it in the background, also when the call is cancelled. A second call waits
+        for the end of the first.
+
+        Args:
+            timeout: seconds, 0 or more; default: no limit of its own (delivery_timeout_ms bounds
+                it). 0 gives up at once.
+
+        Raises:
+            UndeliveredError: records were given up; `undelivered_count` is their exact number. The
+                producer is closed all the same.
+            ValueError: a negative timeout.
+
+        Awaits up to `timeout`.  Source: KafkaProducer.close; contract P-A.9.
+        """
+        check_timeout(timeout)
+        ending = self._ending
+        if ending is None:
+            ending = self._ending = concurrent.futures.Future()
+            threading.Thread(
+                target=_close,
+                args=(self._producer, timeout, ending),
+                name=f"kafka-producer-close | {self.config.client_id}",
+            ).start()
+        elif ending.done():
+            return
+        await asyncio.shield(asyncio.wrap_future(ending))
+
+    async def start(self) -> None:
+        """Do nothing: a producer is ready when it is made. aiokafka's name."""
+
+    async def stop(self) -> None:
+        """`close`, by aiokafka's name."""
+        await self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._producer!r}>"
+
+    # What is missing when a record is to be queued.
+
+    async def _queue(self, fields: RecordFields, found: MemoryTurn | None) -> RecordFuture:
+        """`send` where the record could not be queued at once."""
+        if not isinstance(fields[0], str) or self._producer._plugins.see_records:
+            record = as_record(*fields)
+            if self._producer._plugins.see_records:
+                return await self._queue_plugged(PluggedSend(self._producer._plugins, record, None))
+            fields = record_fields(record)
+        return await self._append(fields, None, found, self._block_deadline_s())
+
+    async def _queue_plugged(self, send: PluggedSend) -> RecordFuture:
+        producer = self._producer
+        topic, partition = send.record.topic, send.partition
+        deadline_s = self._block_deadline_s()
+        try:
+            producer._not_open()
+            if not producer._is_settled(topic, partition):
+                try:
+                    await self._await_topic(topic, partition, _ms_to(deadline_s))
+                except ApiError as error:
+                    return producer._failed(topic, partition, error, send.on_delivery)
+            fields = send.fields(producer._metadata.known_cluster)
+            found = producer._continue_send(*fields, send.on_delivery)
+            if isinstance(found, RecordFuture):
+                return found
+            return await self._append(fields, send.on_delivery, found, deadline_s)
+        except BaseException as error:
+            send.failed(error)
+            if isinstance(error, KafkaError):
+                producer._count_error(topic)
+            raise
+        finally:
+            send.end()
+
+    async def _append(
+        self, fields: RecordFields, on_delivery: Any, turn: MemoryTurn | None, deadline_s: float
+    ) -> RecordFuture:
+        """Append the record; before that wait for memory, or, without a `turn`, for its topic."""
+        producer = self._producer
+        topic, value, key, headers, partition, timestamp_ms = fields
+        while True:
+            if turn is None:
+                try:
+                    await self._await_topic(topic, partition, max(0, _ms_to(deadline_s)))
+                except ApiError as error:
+                    return producer._failed(topic, partition, error, on_delivery)
+            else:
+                if timestamp_ms is None:
+                    timestamp_ms = time.time_ns() // 1_000_000
+                await within(turn, max(0.0, deadline_s - time.monotonic()))
+                if turn.is_expired:
+                    late = producer._out_of_memory(self.config.max_block_ms)
+                    return producer._failed(topic, partition, late, on_delivery)
+            found = producer._continue_send(
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
+            )
+            if isinstance(found, RecordFuture):
+                return found
+            turn = found
+
+    def _block_deadline_s(self) -> float:
+        return time.monotonic() + self.config.max_block_ms / 1000
+
+    async def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
+        """Wait until the engine knows the topic (P-A.4)."""
+        check_topic_name(topic)
+        errors = await self._await_topics({topic: partition}, timeout_ms)
+        if errors:
+            raise errors[topic]
+
+    async def _await_topics(
+        self, wanted: Mapping[str, int | None], timeout_ms: int
+    ) -> dict[str, KafkaError]:
+        metadata = self._producer._metadata
+        search = metadata.search(wanted, timeout_ms)
+        with self._producer._metrics.timed("metadata-wait"), self._signal() as signal:
+            try:
+                seen_version, deadline_ms = next(search)
+                while True:
+                    has_come = await self._await_update(signal, seen_version, deadline_ms)
+                    seen_version, deadline_ms = search.send(has_come)
+            except StopIteration as end:
+                found: dict[str, KafkaError] = end.value
+                return found
+
+    async def _await_update(
+        self, signal: ThreadSignal, seen_version: int, deadline_ms: int
+    ) -> bool:
+        """Wait for metadata above `seen_version`; False if the deadline came first."""
+        while not self._producer._metadata.has_update(seen_version):
+            if self._producer._closing:
+                raise ProducerClosedError("Producer closed while send in progress")
+            left_ms = deadline_ms - time.monotonic_ns() // 1_000_000
+            if left_ms <= 0:
+                return False
+            await signal.wait(left_ms / 1000)
+        return True
+
+    def _signal(self) -> ThreadSignal:
+        """That of the running loop, for changes of the metadata."""
+        loop = asyncio.get_running_loop()
+        signal = self._signals.get(loop)
+        if signal is None or signal.listeners is not self._producer._metadata.listeners:
+            signal = self._signals[loop] = ThreadSignal(self._producer._metadata.listeners)
+        return signal
+
+
+def _ms_to(deadline_s: float) -> int:
+    return int((deadline_s - time.monotonic()) * 1000)
+
+
+def _close(
+    producer: KafkaProducer, timeout: float | None, ending: concurrent.futures.Future[None]
+) -> None:
+    try:
+        producer.close(timeout)
+    except BaseException as error:
+        ending.set_exception(error)
+    else:
+        ending.set_result(None)

@@ -1,0 +1,1 @@
+"""What one record meets of a producer's plug-ins."""

@@ -1,0 +1,179 @@
+"""Event loops and misfortunes: loops that end, time-outs, Ctrl-C, forks; nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from fastprod.aio import AsyncProducer
+from fastprod.errors import DeliveryTimeoutError
+from fastprod.protocol.api_keys import METADATA, PRODUCE
+from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
+
+
+def let_go(peer: Peer) -> None:
+    peer.clear_script()
+    peer.release()
+
+
+@EVERY_LOOP
+def test_a_loop_ends_with_records_pending_and_they_are_sent(peer: Peer, run: Run) -> None:
+    """`asyncio.run` cancels the tasks; what had left arrives, and the next loop goes on."""
+    producer = quick_async_producer(peer)
+
+    async def leave() -> None:
+        await producer.warmup("t")
+        peer.on(PRODUCE).hold().always()
+        tasks = [asyncio.create_task(producer.send("t", b"left", partition=0)) for _ in range(3)]
+        await settle()
+        peer.wait_until_held()
+        assert not any(task.done() for task in tasks)
+
+    async def go_on() -> int:
+        let_go(peer)
+        found = await asyncio.wait_for(producer.send("t", b"next", partition=0), WAIT_S)
+        return found.offset
+
+    run(leave())
+    assert run(go_on()) >= 1
+    run(producer.close())
+    assert b"left" in peer.values("t", 0)
+
+
+def test_ctrl_c_ends_the_run_while_sends_wait_for_everything(peer: Peer) -> None:
+    """For metadata, for memory, and for the broker: each task is cancelled, and nothing hangs."""
+    producer = quick_async_producer(peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0)
+    interrupted: list[str] = []
+
+    async def send(topic: str) -> None:
+        try:
+            await producer.send(topic, bytes(10_000))
+        except asyncio.CancelledError:
+            interrupted.append(topic)
+            raise
+
+    async def main() -> None:
+        await producer.warmup("t")
+        peer.on(PRODUCE).hold().always()
+        peer.on(METADATA).hold().always()
+        tasks = [asyncio.create_task(send(topic)) for topic in ("t",) * 40 + ("other",)]
+        await settle(20)
+        asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.wait(tasks)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert len(interrupted) == 41
+    assert producer._producer._engine.counters()["waiting_threads"] == 0
+    let_go(peer)
+    asyncio.run(producer.close())
+
+
+@EVERY_LOOP
+def test_a_time_out_of_a_wait_loses_nobody_elses_record(peer: Peer, run: Run) -> None:
+    async def main() -> None:
+        async with quick_async_producer(peer) as producer:
+            await producer.warmup("t")
+            peer.on(PRODUCE).hold().always()
+            first = asyncio.create_task(producer.send("t", b"first", partition=0))
+            await settle()
+            peer.wait_until_held()  # it has left, and cannot be taken back
+            first.cancel()
+            others = [
+                asyncio.create_task(producer.send("t", b"other", partition=0)) for _ in range(5)
+            ]
+            await asyncio.wait([first], timeout=WAIT_S)
+            assert first.cancelled()
+            let_go(peer)
+            found = await asyncio.wait_for(asyncio.gather(*others), WAIT_S)
+            assert [each.offset for each in found] == [1, 2, 3, 4, 5]
+        assert peer.values("t", 0) == [b"first"] + [b"other"] * 5
+
+    run(main())
+
+
+def test_a_record_that_expires_raises_in_the_task(peer: Peer) -> None:
+    async def main() -> None:
+        async with quick_async_producer(
+            peer, delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0
+        ) as producer:
+            await producer.warmup("t")
+            peer.on(PRODUCE).hold().always()
+            with pytest.raises(DeliveryTimeoutError):
+                await asyncio.wait_for(producer.send("t", b"x"), WAIT_S)
+            let_go(peer)
+
+    asyncio.run(main())
+
+
+def test_loops_in_threads_have_a_producer_each_or_share_one(peer: Peer) -> None:
+    shared = quick_async_producer(peer)
+    failures: list[BaseException] = []
+
+    async def main(own: AsyncProducer) -> None:
+        for _ in range(20):
+            await asyncio.gather(*(each.send("t", b"x") for each in (own, shared) * 3))
+        await own.close()
+
+    def run() -> None:
+        try:
+            asyncio.run(asyncio.wait_for(main(quick_async_producer(peer)), WAIT_S))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * WAIT_S)
+    asyncio.run(shared.close())
+    assert failures == []
+    assert sum(len(peer.values("t", partition)) for partition in range(3)) == 4 * 20 * 6
+
+
+def test_the_child_of_a_fork_has_a_producer_of_its_own(peer: Peer) -> None:
+    producer = quick_async_producer(peer)
+    asyncio.run(asyncio.wait_for(producer.send("t", b"parent", partition=0), WAIT_S))
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(asyncio.wait_for(producer.send("t", b"child", partition=1), WAIT_S))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    asyncio.run(asyncio.wait_for(producer.send("t", b"parent", partition=0), WAIT_S))
+    asyncio.run(producer.close())
+    assert peer.values("t", 0) == [b"parent"] * 2
+    assert peer.values("t", 1) == [b"child"]
+
+
+def test_a_future_of_the_other_producer_is_awaited_too(peer: Peer) -> None:
+    async def main() -> None:
+        future = producer.send("t", b"x", partition=0)
+        assert (await asyncio.wait_for(future, WAIT_S)).offset == 0
+
+    with quick_producer(peer) as producer:
+        producer.warmup("t", timeout=WAIT_S)
+        asyncio.run(main())
+
+
+def test_a_loop_that_is_blocked_finds_everything_done_when_it_goes_on(peer: Peer) -> None:
+    """Other threads' records go on meanwhile."""
+
+    async def main() -> None:
+        async with quick_async_producer(peer) as producer:
+            await producer.warmup("t")
+            tasks = [asyncio.create_task(producer.send("t", b"x")) for _ in range(100)]
+            await settle()
+            time.sleep(0.05)
+            await asyncio.wait_for(asyncio.gather(*tasks), WAIT_S)
+
+    asyncio.run(main())

@@ -1,0 +1,123 @@
+"""MemoryTurn: a place in the pool's line that is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod._core.producer.memory_turn import MemoryTurn
+from fastprod.errors import ProducerClosedError, UndeliveredError
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.event_loops import settle
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
+
+RECORD_BYTES = 10_000
+
+
+@contextmanager
+def full_producer(peer: Peer) -> Iterator[KafkaProducer]:
+    """Its buffer is full of records that the peer does not answer until `let_go`."""
+    peer.on(PRODUCE).hold().always()
+    producer = quick_producer(peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0)
+    try:
+        producer.warmup("t", timeout=WAIT_S)
+        while not producer.try_send("t", bytes(RECORD_BYTES), partition=0).done():
+            pass
+        yield producer
+    finally:
+        let_go(peer)
+        producer.close(WAIT_S)
+
+
+def let_go(peer: Peer) -> None:
+    peer.clear_script()
+    peer.release()
+
+
+def turn_for(producer: KafkaProducer) -> MemoryTurn:
+    found = producer._begin_send("t", bytes(RECORD_BYTES), None, None, 1)
+    assert isinstance(found, MemoryTurn)
+    return found
+
+
+def waiting(producer: KafkaProducer) -> int:
+    return int(producer._engine.counters()["waiting_threads"])
+
+
+def free_bytes(producer: KafkaProducer) -> int:
+    return int(producer._engine.counters()["buffer_available_bytes"])
+
+
+def total_bytes(producer: KafkaProducer) -> int:
+    return int(producer._engine.counters()["buffer_total_bytes"])
+
+
+def test_memory_comes_in_the_order_of_the_line(peer: Peer) -> None:
+    async def main() -> None:
+        turns = [turn_for(producer) for _ in range(6)]
+        order: list[int] = []
+
+        async def wait(number: int) -> None:
+            await turns[number]
+            order.append(number)
+            found = producer._continue_send(
+                "t", b"%d" % number, None, None, None, None, None, turns[number]
+            )
+            assert not isinstance(found, MemoryTurn)
+
+        tasks = [asyncio.create_task(wait(number)) for number in (3, 0, 5, 1, 4, 2)]
+        await settle()
+        assert waiting(producer) == 6
+        assert order == []
+        let_go(peer)
+        await asyncio.wait_for(asyncio.gather(*tasks), WAIT_S)
+        assert order == sorted(order)
+
+    with full_producer(peer) as producer:
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["expired", "cancelled", "dropped"])
+def test_who_leaves_the_line_gives_back_what_came_for_it(peer: Peer, how: str) -> None:
+    async def main() -> None:
+        turns = [turn_for(producer), turn_for(producer)]
+        task = asyncio.create_task(asyncio.wait_for(turns[1], WAIT_S))
+        await settle()
+        if how == "expired":
+            turns[0].expire()
+            assert turns[0].is_expired
+            assert turns[0].done()
+        elif how == "cancelled":
+            assert turns[0].cancel()
+        else:
+            turns.pop(0)
+        assert waiting(producer) == (2 if how == "dropped" else 1)
+        let_go(peer)
+        await task
+        turns.clear()
+
+    with full_producer(peer) as producer:
+        asyncio.run(main())
+        producer.flush(WAIT_S)
+        gc.collect()
+        assert waiting(producer) == 0
+        assert free_bytes(producer) == total_bytes(producer)
+
+
+def test_a_producer_that_closes_refuses_who_awaits_memory(peer: Peer) -> None:
+    async def main() -> None:
+        task = asyncio.ensure_future(turn_for(producer))
+        await settle()
+        with pytest.raises(UndeliveredError):
+            producer.close(0)
+        with pytest.raises(ProducerClosedError, match="allocating memory"):
+            await asyncio.wait_for(task, WAIT_S)
+
+    with full_producer(peer) as producer:
+        asyncio.run(main())

@@ -1,0 +1,75 @@
+"""The calls of transactions in an event loop, as far as they need no broker (P-A.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fastprod.aio import AsyncProducer
+from fastprod.errors import IllegalStateError, KafkaTimeoutError, ProducerClosedError
+from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
+
+NOWHERE = "127.0.0.1:1"
+WAIT_S = 30.0
+CALLS: dict[str, Callable[[AsyncProducer], Awaitable[object]]] = {
+    "init_transactions": lambda producer: producer.init_transactions(0),
+    "begin_transaction": AsyncProducer.begin_transaction,
+    "send_offsets_to_transaction": lambda producer: producer.send_offsets_to_transaction({}, "g"),
+    "commit_transaction": lambda producer: producer.commit_transaction(0),
+    "abort_transaction": lambda producer: producer.abort_transaction(0),
+    "transaction": lambda producer: producer.transaction().__aenter__(),
+}
+EVERY_CALL = pytest.mark.parametrize("call", CALLS)
+
+
+@EVERY_CALL
+def test_a_producer_without_a_transactional_id_has_no_transactions(call: str) -> None:
+    """P-A.8.1"""
+
+    async def main() -> None:
+        async with quick_async_producer(NOWHERE) as producer:
+            with pytest.raises(IllegalStateError, match="transactional_id"):
+                await CALLS[call](producer)
+
+    asyncio.run(main())
+
+
+@EVERY_CALL
+def test_a_closed_producer_has_no_transactions(call: str) -> None:
+    """P-A.9.8"""
+
+    async def main() -> None:
+        producer = quick_async_producer(NOWHERE, transactional_id="ledger")
+        await producer.close()
+        with pytest.raises(ProducerClosedError):
+            await CALLS[call](producer)
+
+    asyncio.run(main())
+
+
+@EVERY_LOOP
+def test_a_wait_is_bounded_and_may_be_repeated(run: Run) -> None:
+    """P-A.8.7, P-L.26"""
+
+    async def main() -> None:
+        producer = quick_async_producer(NOWHERE, transactional_id="ledger")
+        for _ in range(2):
+            with pytest.raises(KafkaTimeoutError, match=r"init_transactions.*within 20 ms"):
+                await producer.init_transactions(0.02)
+        await producer.close(0)
+
+    run(main())
+
+
+def test_a_wait_ends_with_the_producer() -> None:
+    async def main() -> None:
+        producer = quick_async_producer(NOWHERE, transactional_id="ledger")
+        task = asyncio.create_task(producer.init_transactions())
+        await settle()
+        await asyncio.wait_for(producer.close(0), WAIT_S)
+        with pytest.raises(ProducerClosedError):
+            await asyncio.wait_for(task, WAIT_S)
+
+    asyncio.run(main())
