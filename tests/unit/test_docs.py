@@ -15,6 +15,7 @@ import pytest
 import fastprod
 from fastprod import errors
 from fastprod._core.producer.bulk_future import BulkFuture
+from fastprod.aio import AsyncProducer, AsyncRecordFuture
 from fastprod.broker.broker import Broker
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.fault_verbs import FaultVerbs
@@ -31,10 +32,10 @@ README = (ROOT / "README.md").read_text()
 DESIGN = "".join((ROOT / name).read_text() for name in ("DESIGN.md", *PARTS))
 PUBLIC = [*(getattr(fastprod, name) for name in fastprod.__all__ if name != "__version__")]
 # What public calls return, without a name of its own in `fastprod`.
-RETURNED = [BulkFuture, BulkMetadata, FailedRow, OffsetRange]
+RETURNED = [BulkFuture, BulkMetadata, FailedRow, OffsetRange, AsyncProducer, AsyncRecordFuture]
 ERRORS = [each for each in vars(errors).values() if inspect.isclass(each)]
 # Names in backticks that are other people's.
-FOREIGN = {"BufferError", "SerializingProducer"}
+FOREIGN = {"BufferError", "SerializingProducer", "add_reader", "wait_for"}
 
 
 def members(kind: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from fastprod._core.delivery.loop_future cimport LoopFuture
 
 
 cdef class AsyncRecordFuture(LoopFuture):
-    cdef readonly RecordFuture record
+    cdef RecordFuture record_
     cdef uint32_t place         # while is_watched: in the LoopItem of its result
 
 # For the running event loop. Raises as `running_reader`.

@@ -22,10 +22,6 @@ cdef class AsyncRecordFuture(LoopFuture):
     more than once, and dropped: the record is sent all the same. Awaiting does not cut linger_ms
     short.
 
-    Attributes:
-        record: the `RecordFuture` of the same record, which any thread may ask. After `cancel` it
-            tells whether the record was taken back, and if not, what became of it.
-
     Threads: that of the event loop in which it was made.  After `os.fork` it raises
     ForkedFutureError in the child.
     """
@@ -34,22 +30,28 @@ cdef class AsyncRecordFuture(LoopFuture):
         """Raise TypeError: `AsyncProducer.send_nowait` makes futures."""
         raise TypeError("an AsyncRecordFuture comes from AsyncProducer.send_nowait()")
 
+    @property
+    def record(self):
+        """The `RecordFuture` of the same record, which any thread may ask. After `cancel` it tells
+        whether the record was taken back, and if not, what became of it.  Never blocks."""
+        return self.record_
+
     cdef bint is_over(self) except -1:
-        self.record._check_fork()
-        return self.record.result_ == NULL or self.record._is_done()
+        self.record_._check_fork()
+        return self.record_.result_ == NULL or self.record_._is_done()
 
     cdef object outcome(self):
-        return self.record.outcome()
+        return self.record_.outcome()
 
     cdef bint watch(self) except -1:
         cdef uint32_t index
         cdef Result* result
         cdef int64_t place
-        if self.record.result_ == NULL:
+        if self.record_.result_ == NULL:
             return False
         while True:
-            index = self.record.index
-            result = result_resolve(self.record.result_, &index)
+            index = self.record_.index
+            result = result_resolve(self.record_.result_, &index)
             Py_INCREF(self)
             place = result_await(result, self.reader.queue, <PyObject*>self)
             if place >= 0:
@@ -62,25 +64,25 @@ cdef class AsyncRecordFuture(LoopFuture):
                 return False
 
     cdef int unwatch(self) except -1:
-        cdef uint32_t index = self.record.index
+        cdef uint32_t index = self.record_.index
         cdef Result* result
         if self.is_watched:
-            result = result_resolve(self.record.result_, &index)
+            result = result_resolve(self.record_.result_, &index)
             if result_unawait(result, self.reader.queue, self.place, <PyObject*>self):
                 Py_DECREF(self)
-        self.record.cancel()
+        self.record_.cancel()
         return 0
 
     def __repr__(self):
         if self.is_cancelled:
-            return f"<AsyncRecordFuture cancelled {self.record!r}>"
-        return f"<AsyncRecordFuture {self.record!r}>"
+            return f"<AsyncRecordFuture cancelled {self.record_!r}>"
+        return f"<AsyncRecordFuture {self.record_!r}>"
 
 
 cdef AsyncRecordFuture await_record(RecordFuture record):
     cdef AsyncRecordFuture future = AsyncRecordFuture.__new__(AsyncRecordFuture)
     future.reader = running_reader()
-    future.record = record
+    future.record_ = record
     future._asyncio_future_blocking = False
     return future
 

@@ -230,6 +230,31 @@ def test_a_task_that_is_cancelled_leaves_the_line(peer: Peer, run: Run) -> None:
     run(main())
 
 
+@EVERY_LOOP
+def test_a_cancelled_task_takes_back_what_has_not_left(peer: Peer, run: Run) -> None:
+    """And only its own record; awaiting does not cut the linger short."""
+
+    async def main() -> None:
+        async with quick_async_producer(peer, linger_ms=60_000) as producer:
+            await soon(producer.warmup("t"))
+            tasks = [
+                asyncio.create_task(producer.send("t", b"%d" % n, partition=0)) for n in range(9)
+            ]
+            await settle()
+            for task in tasks[::2]:
+                task.cancel()
+            late = producer.send_nowait("t", b"late", partition=0)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(late, 0.01)
+            assert late.record.cancelled()
+            await soon(producer.flush())
+            assert [(await each).offset for each in tasks[1::2]] == [0, 1, 2, 3]
+            assert all(each.cancelled() for each in tasks[::2])
+        assert peer.values("t", 0) == [b"1", b"3", b"5", b"7"]
+
+    run(main())
+
+
 def test_flush_has_a_bound_and_says_how_many_are_left(peer: Peer) -> None:
     """P-A.7"""
 

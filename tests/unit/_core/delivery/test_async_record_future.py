@@ -40,7 +40,7 @@ def test_it_tells_what_it_is() -> None:
     async def main() -> None:
         steps = Steps()
         future = await_future(steps.send())
-        assert future.record.running()
+        assert not future.record.done()
         assert "pending" in repr(future)
         steps.answer(steps.drain(), base_offset=5)
         assert "offset=5" in repr(future)
