@@ -77,7 +77,7 @@ from fastprod.protocol.messages.transaction import (
 )
 from fastprod.protocol.schema import skip_tags
 
-RELEASES: Final = ("2.1", "2.8", "3.0")
+RELEASES: Final = ("2.1", "2.8", "3.0", "3.7", "3.9", "4.0", "4.1", "4.3")
 """Releases of Apache Kafka whose list a broker can be pinned to; columns of the table below."""
 
 
@@ -132,50 +132,50 @@ def _service(
 SERVICES: Final = {
     service.api.key: service
     for service in (
-        # listed, and the highest version in 2.1, 2.8 and 3.0
-        _service(produce.API, (0, 12), (7, 9, 9), served_from=3),
-        _service(fetch.API, (4, 12), (10, 12, 12)),
-        _service(list_offsets.API, (1, 7), (4, 6, 7)),
-        _service(metadata.API, (0, 13), (7, 11, 11)),
-        _service(offset_commit.API, (2, 10), (6, 8, 8)),
-        _service(offset_fetch.API, (1, 10), (5, 7, 8)),
-        _service(find_coordinator.API, (0, 4), (2, 3, 4)),
-        _service(join_group.API, (0, 9), (3, 7, 7)),
-        _service(heartbeat.API, (0, 4), (2, 4, 4)),
-        _service(leave_group.API, (0, 5), (2, 4, 4)),
-        _service(sync_group.API, (0, 5), (2, 5, 5)),
-        _service(describe_groups.API, (0, 6), (2, 5, 5)),
-        _service(list_groups.API, (0, 5), (2, 4, 4)),
-        _service(sasl_handshake.API, (0, 1), (1, 1, 1)),
-        _service(api_versions.API, (0, 4), (2, 3, 3)),
-        _service(create_topics.API, (2, 7), (3, 7, 7)),
-        _service(delete_topics.API, (1, 6), (3, 6, 6)),
-        _service(init_producer_id.API, (0, 5), (1, 4, 4)),
-        _service(offset_for_leader_epoch.API, (2, 4), (2, 4, 4)),
-        _service(add_partitions_to_txn.API, (0, 5), (1, 3, 3)),
-        _service(add_offsets_to_txn.API, (0, 4), (1, 3, 3)),
-        _service(end_txn.API, (0, 5), (1, 3, 3)),
-        _service(write_txn_markers.API, (1, 1), (None, 1, 1)),
-        _service(txn_offset_commit.API, (0, 5), (2, 3, 3)),
-        _service(describe_acls.API, (1, 3), (1, 2, 2)),
-        _service(create_acls.API, (1, 3), (1, 2, 2)),
-        _service(delete_acls.API, (1, 3), (1, 2, 2)),
-        _service(describe_configs.API, (1, 4), (2, 4, 4)),
-        _service(sasl_authenticate.API, (0, 2), (0, 2, 2)),
-        _service(delete_groups.API, (0, 2), (1, 2, 2)),
-        _service(elect_leaders.API, (0, 2), (None, 2, 2)),
-        _service(incremental_alter_configs.API, (0, 1), (None, 1, 1)),
-        _service(offset_delete.API, (0, 0), (None, 0, 0)),
-        _service(describe_client_quotas.API, (0, 1), (None, 1, 1)),
-        _service(alter_client_quotas.API, (0, 1), (None, 1, 1)),
-        _service(describe_user_scram_credentials.API, (0, 0), (None, 0, 0)),
-        _service(alter_user_scram_credentials.API, (0, 0), (None, 0, 0)),
-        _service(describe_cluster.API, (0, 1), (None, 0, 0)),
-        _service(describe_producers.API, (0, 0), (None, 0, 0)),
-        _service(describe_transactions.API, (0, 0), (None, None, 0)),
-        _service(list_transactions.API, (0, 1), (None, None, 0)),
-        _service(consumer_group_heartbeat.API, (0, 1), (None, None, None)),
-        _service(consumer_group_describe.API, (0, 1), (None, None, None)),
+        # listed, and the highest version in each of RELEASES
+        _service(produce.API, (0, 13), (7, 9, 9, 10, 11, 12, 13, 13), served_from=3),
+        _service(fetch.API, (4, 18), (10, 12, 12, 16, 17, 17, 18, 18)),
+        _service(list_offsets.API, (1, 11), (4, 6, 7, 8, 9, 10, 10, 11)),
+        _service(metadata.API, (0, 13), (7, 11, 11, 12, 12, 13, 13, 13)),
+        _service(offset_commit.API, (2, 10), (6, 8, 8, 9, 9, 9, 9, 10)),
+        _service(offset_fetch.API, (1, 10), (5, 7, 8, 9, 9, 9, 9, 10)),
+        _service(find_coordinator.API, (0, 6), (2, 3, 4, 4, 6, 6, 6, 6)),
+        _service(join_group.API, (0, 9), (3, 7, 7, 9, 9, 9, 9, 9)),
+        _service(heartbeat.API, (0, 4), (2, 4, 4, 4, 4, 4, 4, 4)),
+        _service(leave_group.API, (0, 5), (2, 4, 4, 5, 5, 5, 5, 5)),
+        _service(sync_group.API, (0, 5), (2, 5, 5, 5, 5, 5, 5, 5)),
+        _service(describe_groups.API, (0, 6), (2, 5, 5, 5, 5, 6, 6, 6)),
+        _service(list_groups.API, (0, 5), (2, 4, 4, 4, 5, 5, 5, 5)),
+        _service(sasl_handshake.API, (0, 1), (1, 1, 1, 1, 1, 1, 1, 1)),
+        _service(api_versions.API, (0, 4), (2, 3, 3, 3, 4, 4, 4, 4)),
+        _service(create_topics.API, (2, 7), (3, 7, 7, 7, 7, 7, 7, 7)),
+        _service(delete_topics.API, (1, 6), (3, 6, 6, 6, 6, 6, 6, 6)),
+        _service(init_producer_id.API, (0, 5), (1, 4, 4, 4, 5, 5, 5, 5)),
+        _service(offset_for_leader_epoch.API, (2, 4), (2, 4, 4, 4, 4, 4, 4, 4)),
+        _service(add_partitions_to_txn.API, (0, 5), (1, 3, 3, 4, 5, 5, 5, 5)),
+        _service(add_offsets_to_txn.API, (0, 4), (1, 3, 3, 3, 4, 4, 4, 4)),
+        _service(end_txn.API, (0, 5), (1, 3, 3, 3, 4, 5, 5, 5)),
+        _service(write_txn_markers.API, (1, 1), (None, 1, 1, 1, 1, 1, 1, 2)),
+        _service(txn_offset_commit.API, (0, 5), (2, 3, 3, 3, 4, 5, 5, 5)),
+        _service(describe_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),
+        _service(create_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),
+        _service(delete_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),
+        _service(describe_configs.API, (1, 4), (2, 4, 4, 4, 4, 4, 4, 4)),
+        _service(sasl_authenticate.API, (0, 2), (0, 2, 2, 2, 2, 2, 2, 2)),
+        _service(delete_groups.API, (0, 2), (1, 2, 2, 2, 2, 2, 2, 2)),
+        _service(elect_leaders.API, (0, 2), (None, 2, 2, 2, 2, 2, 2, 2)),
+        _service(incremental_alter_configs.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),
+        _service(offset_delete.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
+        _service(describe_client_quotas.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),
+        _service(alter_client_quotas.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),
+        _service(describe_user_scram_credentials.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
+        _service(alter_user_scram_credentials.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
+        _service(describe_cluster.API, (0, 2), (None, 0, 0, 1, 1, 2, 2, 2)),
+        _service(describe_producers.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
+        _service(describe_transactions.API, (0, 0), (None, None, 0, 0, 0, 0, 0, 0)),
+        _service(list_transactions.API, (0, 2), (None, None, 0, 0, 1, 1, 2, 2)),
+        _service(consumer_group_heartbeat.API, (0, 1), (None, None, None, 0, 0, 1, 1, 1)),
+        _service(consumer_group_describe.API, (0, 1), (None, None, None, None, 0, 1, 1, 1)),
     )
 }
 
@@ -203,8 +203,7 @@ class ApiTable:
 
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
-            default: the table's own lists, which are those of 3.0 with newer ApiVersions,
-            DescribeCluster, ACLs, groups, and transactions with what goes into them (B-B1).
+            default: the table's own lists, which are those of Kafka 4.3 (B-B1).
         versions: API, by name or key, to what it is pinned to; it wins over `max_versions`.
 
     Raises:
@@ -351,7 +350,9 @@ def _released(service: Service, release: str | None) -> Versions | None:
             value=release,
         )
     last = service.release_last[RELEASES.index(release)]
-    return None if last is None else Versions(service.listed.first, last)
+    if last is None:
+        return None
+    return Versions(service.listed.first, min(last, service.listed.last))
 
 
 def _named(name: str | int) -> Service:

@@ -53,11 +53,10 @@ class Broker(BrokerSecurity):
     >>> with Broker(topics={"orders": 3}) as broker:
     ...     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    It serves Produce, Fetch, ListOffsets, Metadata, FindCoordinator, ApiVersions, CreateTopics,
-    DeleteTopics, InitProducerId, DescribeConfigs and DescribeCluster, in the
-    versions that Kafka 3.0 lists; IncrementalAlterConfigs for the limits of connections, which are
-    all that can be changed after start, and AlterClientQuotas and DescribeClientQuotas for how fast
-    an address may connect. Consumer groups follow the classic protocol or that of KIP-848, with
+    What it serves has the versions that Kafka 4.3 lists, topic ids (KIP-516) and leaders in answers
+    (KIP-951) among them; `max_versions` pins those of an older one. After start clients can change
+    the limits of connections (IncrementalAlterConfigs) and how fast an address may connect
+    (AlterClientQuotas). Consumer groups follow the classic protocol or that of KIP-848, with
     static members; their offsets are in the topic __consumer_offsets, which is hidden.
 
     Of several nodes one leads a partition and answers, the others say NOT_LEADER_OR_FOLLOWER. With
@@ -91,7 +90,8 @@ class Broker(BrokerSecurity):
         num_partitions: of a topic that is made without a number; default 1.
         versions: API name or key to what it is pinned to: the highest version, (lowest, highest),
             or None to hide it.
-        max_versions: list only versions of this Kafka release: "2.1", "2.8" or "3.0".
+        max_versions: list only versions of this Kafka release: "2.1", "2.8", "3.0", "3.7", "3.9",
+            "4.0", "4.1" or "4.3".
         ssl_certfile: PEM file with the certificate of all nodes; clients then speak TLS (SSL).
         ssl_keyfile: PEM file with its key; default: it is in `ssl_certfile`.
         ssl_key_password: of an encrypted key.

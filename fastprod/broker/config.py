@@ -5,7 +5,6 @@ Source: contract B-A1; defaults are Apache Kafka's unless the line says otherwis
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -222,6 +221,9 @@ class BrokerConfig:
         for key, value in settings.items():
             name = key.replace(".", "_")
             if name not in known:
+                # Here: nobody needs it who makes no mistake.
+                import difflib  # noqa: PLC0415
+
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise ConfigError(

@@ -57,6 +57,7 @@ class AnswerPlan:
         is_answered: the request has been answered already.
         is_garbled: all but its correlation id makes no sense.
         refused: errors to put into it.
+        names: of topics that it has the ids of.
     """
 
     held: Held
@@ -67,6 +68,7 @@ class AnswerPlan:
     is_answered: bool = False
     is_garbled: bool = False
     refused: dict[Place, int] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
 
     @property
     def sends_as_usual(self) -> bool:

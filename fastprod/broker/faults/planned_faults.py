@@ -17,7 +17,7 @@ from fastprod.broker.faults.refusals import (
     refuse_places,
     withhold,
 )
-from fastprod.broker.faults.target import Aim, RequestTarget, error_code_of
+from fastprod.broker.faults.target import Aim, RequestTarget, error_code_of, names_by_id
 from fastprod.broker.network.request import Request, SizedBuffer
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import REQUEST_TIMED_OUT
@@ -169,6 +169,7 @@ class PlannedFaults(Faults):
         if plan.refused:
             withhold(target.api_key, message, plan.refused)
             request.withheld = {topic for topic, _ in plan.refused}
+            plan.names = names_by_id(target.api_key, message)
         request.fault = plan
         if isinstance(decided, AppendLate):
             early = refuse_everywhere(request, message, REQUEST_TIMED_OUT)
@@ -187,7 +188,7 @@ class PlannedFaults(Faults):
         request.fault = None
         is_changed = bool(plan.refused) and parts is not None
         if parts is not None and is_changed:
-            parts = refuse_places(request.header, parts, plan.refused)
+            parts = refuse_places(request.header, parts, plan.refused, plan.names)
         if parts is not None and plan.is_garbled:
             parts, is_changed = garbled(parts), True
         if plan.sends_as_usual:

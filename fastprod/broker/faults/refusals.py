@@ -6,6 +6,7 @@ Each partition has its own error (B-D1.1): the others of the request are handled
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastprod.broker.api_table import APIS, ApiTable
@@ -32,6 +33,7 @@ _CORRELATION_ID_BYTES: Final = 4
 _table: Final = ApiTable()
 
 Refused = Mapping[Place, int]
+Names = Mapping[bytes, str]
 
 
 def withhold(api_key: int, message: Any, refused: Refused) -> None:
@@ -47,7 +49,10 @@ def withhold(api_key: int, message: Any, refused: Refused) -> None:
 
 
 def refuse_places(
-    header: RequestHeader, parts: Sequence[SizedBuffer], refused: Refused
+    header: RequestHeader,
+    parts: Sequence[SizedBuffer],
+    refused: Refused,
+    names: Names = MappingProxyType({}),
 ) -> Sequence[SizedBuffer]:
     """Put errors into an answer.
 
@@ -55,6 +60,7 @@ def refuse_places(
         header: of the request.
         parts: the answer without them.
         refused: place -> error code.
+        names: of the topics that the answer has ids of alone.
 
     Returns:
         The answer with them.
@@ -62,7 +68,7 @@ def refuse_places(
     api = APIS[header.api_key]
     start = _CORRELATION_ID_BYTES + api.has_flexible_response_header(header.version)
     response = api.response.decode(header.version, memoryview(b"".join(parts)), start)
-    _REFUSE[header.api_key](response, refused)
+    _REFUSE[header.api_key](response, refused, names)
     return _table.encode_response(header, response)
 
 
@@ -89,19 +95,21 @@ def _refused_append(index: int, code: int) -> PartitionProduceResponse:
     )
 
 
-def _refuse_produce(response: Any, refused: Refused) -> None:
+def _refuse_produce(response: Any, refused: Refused, names: Names) -> None:
     for topic in response.responses:
+        name = topic.name or names.get(topic.topic_id)
         for at, each in enumerate(topic.partition_responses):
-            code = refused.get((topic.name, each.index))
+            code = refused.get((name, each.index))
             if code is not None:
                 topic.partition_responses[at] = _refused_append(each.index, code)
 
 
-def _refuse_fetch(response: Any, refused: Refused) -> None:
+def _refuse_fetch(response: Any, refused: Refused, names: Names) -> None:
     for topic in response.responses:
+        name = topic.topic or names.get(topic.topic_id)
         for at, each in enumerate(topic.partitions):
             index = each.partition_index
-            code = refused.get((topic.topic, index))
+            code = refused.get((name, index))
             if code is not None:
                 topic.partitions[at] = PartitionData(
                     partition_index=index,
@@ -112,7 +120,7 @@ def _refuse_fetch(response: Any, refused: Refused) -> None:
                 )
 
 
-def _refuse_list_offsets(response: Any, refused: Refused) -> None:
+def _refuse_list_offsets(response: Any, refused: Refused, names: Names) -> None:
     for topic in response.topics:
         for at, each in enumerate(topic.partitions):
             index = each.partition_index
@@ -123,7 +131,7 @@ def _refuse_list_offsets(response: Any, refused: Refused) -> None:
                 )
 
 
-def _refuse_metadata(response: Any, refused: Refused) -> None:
+def _refuse_metadata(response: Any, refused: Refused, names: Names) -> None:
     for at, topic in enumerate(response.topics):
         code = refused.get((topic.name, None))
         if code is not None:
@@ -132,7 +140,7 @@ def _refuse_metadata(response: Any, refused: Refused) -> None:
             )
 
 
-_REFUSE: Final[Mapping[int, Callable[[Any, Refused], None]]] = {
+_REFUSE: Final[Mapping[int, Callable[[Any, Refused, Names], None]]] = {
     PRODUCE: _refuse_produce,
     FETCH: _refuse_fetch,
     LIST_OFFSETS: _refuse_list_offsets,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -55,6 +54,16 @@ def _resources_places(message: Any) -> list[Place]:
         for each in message.resources
         if each.resource_type == _TOPIC_RESOURCE
     ]
+
+
+def names_by_id(api_key: int, message: Any) -> dict[bytes, str]:
+    """The names of the topics that a request names by their ids, which its decoded form has."""
+    asked: Iterable[tuple[bytes, str]] = ()
+    if api_key == PRODUCE:
+        asked = ((each.topic_id, each.name) for each in message.topic_data)
+    elif api_key == FETCH:
+        asked = ((each.topic_id, each.topic) for each in message.topics)
+    return dict(asked)
 
 
 _PLACES: Final[Mapping[int, Callable[[Any], list[Place]]]] = {
@@ -220,6 +229,9 @@ _DAY_MS: Final = 86_400_000
 
 def _instead(wrong: object, names: Iterable[str], few: bool = False) -> str:
     """The suggestion for a wrong name."""
+    # Here: nobody needs it who makes no mistake.
+    import difflib  # noqa: PLC0415
+
     names = list(names)
     by_folded = {each.casefold(): each for each in names}
     near = difflib.get_close_matches(str(wrong).casefold(), by_folded, n=1)

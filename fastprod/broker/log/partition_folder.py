@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -197,4 +196,7 @@ class PartitionFolder:
     def delete(self) -> None:
         """Remove the folder under another name first, so that it is gone at once (B-C1.1)."""
         if self.path.exists():
+            # Here: it loads compression that a broker in memory does not need.
+            import shutil  # noqa: PLC0415
+
             shutil.rmtree(set_aside(self.path))

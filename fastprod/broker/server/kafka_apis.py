@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fastprod.broker.api_table import SERVICES, ApiTable
+from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.network.request import Request, SizedBuffer, shortened
 from fastprod.broker.server.apis.api_versions import ApiVersionsApi
@@ -14,6 +15,7 @@ from fastprod.broker.server.apis.call import ApiHandler, Call
 from fastprod.broker.server.apis.error_counts import error_counts
 from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.server.request_log import RequestLog
+from fastprod.broker.server.topic_names import FIRST_ID_VERSION, name_topics
 from fastprod.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
 from fastprod.protocol.api_keys import API_VERSIONS, PRODUCE
 from fastprod.protocol.schema import SchemaError
@@ -34,6 +36,7 @@ class KafkaApis:
         faults: asked before and after each request.
         request_log: told of each request.
         authorizer: says who may do what.
+        topics: names those that requests name by their ids.
     """
 
     def __init__(
@@ -43,8 +46,10 @@ class KafkaApis:
         faults: Faults,
         request_log: RequestLog,
         authorizer: Authorizer,
+        topics: Topics,
     ) -> None:
         self._table = table
+        self._topics = topics
         self._api_versions = ApiVersionsApi(table)
         self._handlers: dict[int, ApiHandler] = {API_VERSIONS: self._api_versions, **handlers}
         self.faults = faults
@@ -63,6 +68,8 @@ class KafkaApis:
             self._answer_unknown_version(request)
             return
         message = self._decode(request)
+        if header.version >= FIRST_ID_VERSION:
+            name_topics(header.api_key, header.version, message, self._topics)
         self.request_log.add(request, message)
         call = Call(self, request, message)
         verdict = self.faults.before(request, message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -173,7 +172,8 @@ class NodeServices:
         self.replica_manager = ReplicaManager(self.topics, self.transaction_coordinator)
         self.request_log = RequestLog(config.request_log_size)
         self.sasl_exchanges = SaslExchanges(faults, self.request_log)
-        self.apis = KafkaApis(table, self._handlers(), faults, self.request_log, self.authorizer)
+        handlers, log = self._handlers(), self.request_log
+        self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
 
     def _coordinate(self) -> None:
@@ -253,6 +253,9 @@ class NodeServices:
 
     def _remove(self, folders: Sequence[Path]) -> None:
         """Remove folders that an earlier run deleted; a stop leaves the rest to the next start."""
+        # Here: it loads compression that a broker in memory does not need.
+        import shutil  # noqa: PLC0415
+
         for folder in folders:
             if self._removal_worker.is_closed:
                 return
@@ -326,7 +329,7 @@ class NodeServices:
         keeps_files = self._directory is not None
         by_name: dict[str, ApiHandler] = {
             "Produce": ProduceApi(replicas, purgatory, cluster, self.overflow_worker),
-            "Fetch": FetchApi(replicas, purgatory, self.config, keeps_files),
+            "Fetch": FetchApi(replicas, purgatory, cluster, self.config, keeps_files),
             "ListOffsets": ListOffsetsApi(replicas),
             "OffsetForLeaderEpoch": OffsetForLeaderEpochApi(replicas),
             "ElectLeaders": ElectLeadersApi(cluster, self.leader_moved),

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 """Special timestamps of ListOffsets (B-D3)."""
 
 ALL_REPLICAS = -1
@@ -80,6 +81,7 @@ _HEAD = Struct(">qi11xi")
 _LENGTH_END = 12
 _FIRST_MAX_TIMESTAMP_VERSION = 7
 _FIRST_OFFSET_NOT_AVAILABLE_VERSION = 5
+_FIRST_LOCAL_VERSION, _FIRST_TIERED_VERSION, _FIRST_PENDING_VERSION = 8, 9, 11
 
 
 class AppendResult(NamedTuple):
@@ -391,8 +393,13 @@ def _offset_of(
         return OffsetResult(OFFSET_NOT_AVAILABLE if is_new else LEADER_NOT_AVAILABLE)
     if timestamp == LATEST:
         return OffsetResult(NONE, end, -1, epoch)
-    if timestamp == EARLIEST:
+    if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and version >= _FIRST_LOCAL_VERSION):
+        # All that there is lies here: no tier is remote.
         return OffsetResult(NONE, log.log_start_offset, -1, epoch)
+    if timestamp == LATEST_TIERED and version >= _FIRST_TIERED_VERSION:
+        return OffsetResult(NONE)
+    if timestamp == EARLIEST_PENDING_UPLOAD and version >= _FIRST_PENDING_VERSION:
+        return OffsetResult(NONE)
     if timestamp == MAX_TIMESTAMP and version >= _FIRST_MAX_TIMESTAMP_VERSION:
         found = log.offset_of_max_timestamp()
     elif timestamp >= 0:

@@ -16,6 +16,7 @@ class DescribeClusterRequest:
 
     include_cluster_authorized_operations: bool = field(BOOL)
     endpoint_type: int = field(INT8, "1+", default=1)
+    include_fenced_brokers: bool = field(BOOL, "2+")
 
 
 @message
@@ -26,6 +27,7 @@ class DescribeClusterBroker:
     host: str = field(STRING)
     port: int = field(INT32)
     rack: str | None = field(STRING, nullable="0+", default=None)
+    is_fenced: bool = field(BOOL, "2+")
 
 
 @message
@@ -46,6 +48,6 @@ API = Api(
     DESCRIBE_CLUSTER,
     DescribeClusterRequest,
     DescribeClusterResponse,
-    versions=(0, 1),
+    versions=(0, 2),
     flexible_from=0,
 )

@@ -42,6 +42,7 @@ class FetchPartition:
     log_start_offset: int = field(INT64, "5+", default=-1)
     partition_max_bytes: int = field(INT32)
     replica_directory_id: bytes = field(UUID, "17+", tag=0)
+    high_watermark: int = field(INT64, "18+", default=2**63 - 1, tag=1)
 
 
 @message
@@ -164,4 +165,4 @@ class FetchResponse:
     node_endpoints: list[NodeEndpoint] = field(Array(NodeEndpoint), "16+", tag=0)
 
 
-API = Api(FETCH, FetchRequest, FetchResponse, versions=(4, 17), flexible_from=12)
+API = Api(FETCH, FetchRequest, FetchResponse, versions=(4, 18), flexible_from=12)

@@ -61,4 +61,4 @@ class ListOffsetsResponse:
     topics: list[ListOffsetsTopicResponse] = field(Array(ListOffsetsTopicResponse))
 
 
-API = Api(LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, versions=(1, 10), flexible_from=6)
+API = Api(LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, versions=(1, 11), flexible_from=6)

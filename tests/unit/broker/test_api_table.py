@@ -20,13 +20,13 @@ from fastprod.protocol.schema import SchemaError
 
 # B-B1, last column, with what is served where that is less.
 LISTED = {
-    "Produce": (0, 12),
-    "Fetch": (4, 12),
-    "ListOffsets": (1, 7),
+    "Produce": (0, 13),
+    "Fetch": (4, 18),
+    "ListOffsets": (1, 11),
     "Metadata": (0, 13),
     "OffsetCommit": (2, 10),
     "OffsetFetch": (1, 10),
-    "FindCoordinator": (0, 4),
+    "FindCoordinator": (0, 6),
     "JoinGroup": (0, 9),
     "Heartbeat": (0, 4),
     "LeaveGroup": (0, 5),
@@ -57,10 +57,10 @@ LISTED = {
     "AlterClientQuotas": (0, 1),
     "DescribeUserScramCredentials": (0, 0),
     "AlterUserScramCredentials": (0, 0),
-    "DescribeCluster": (0, 1),
+    "DescribeCluster": (0, 2),
     "DescribeProducers": (0, 0),
     "DescribeTransactions": (0, 0),
-    "ListTransactions": (0, 1),
+    "ListTransactions": (0, 2),
     "ConsumerGroupHeartbeat": (0, 1),
     "ConsumerGroupDescribe": (0, 1),
 }
@@ -81,18 +81,18 @@ def parse(data: bytes, table: ApiTable | None = None) -> RequestHeader:
     return (table or ApiTable()).parse_header(memoryview(data))
 
 
-def test_the_list_is_that_of_kafka_3_0_with_newer_minimums() -> None:
+def test_the_list_is_that_of_kafka_4_3() -> None:
     """B-B1."""
     assert listed(ApiTable()) == LISTED
     assert [row.api_key for row in ApiTable().api_versions()] == sorted(APIS)
-    assert ApiTable().listed(1) == (4, 12)
+    assert ApiTable().listed(1) == (4, 18)
     assert ApiTable().listed(9999) is None
 
 
 def test_what_is_listed_is_served_but_for_old_produce() -> None:
     """B-B1.1: Produce is listed from 0 and served from 3."""
     for api, listed, served, _ in SERVICES.values():
-        assert served == ((3, 12) if api.name == "Produce" else listed)
+        assert served == ((3, 13) if api.name == "Produce" else listed)
         assert api.versions[0] <= served.first <= served.last <= api.versions[1]
 
 
@@ -102,7 +102,7 @@ def test_a_pinned_list_has_the_maxima_of_that_release(release: str) -> None:
     major, minor = release.split(".")
     kafka = BROKER_API_VERSIONS[int(major), int(minor)]
     wanted = {
-        api.name: (listed.first, kafka[api.key][1])
+        api.name: (listed.first, min(kafka[api.key][1], listed.last))
         for api, listed, _, _ in SERVICES.values()
         # WriteTxnMarkers 0, of 2.1, is gone from Kafka 4.
         if api.key in kafka and kafka[api.key][1] >= listed.first
@@ -131,11 +131,11 @@ def test_single_apis_are_pinned_by_name_or_key() -> None:
 @pytest.mark.parametrize(
     ("release", "versions", "complaint"),
     [
-        ("2.2", {}, r"max_versions = '2.2': no such list; there are 2.1, 2.8, 3.0"),
+        ("2.2", {}, r"max_versions = '2.2': no such list; there are 2.1, 2.8, 3.0, 3.7"),
         (None, {"Produced": 3}, r"no API is called 'Produced'; there are Produce, Fetch"),
         (None, {4711: 3}, r"no API is called 4711"),
-        (None, {"Fetch": 13}, r"versions of Fetch = 4\.\.13: they must lie in 4\.\.12"),
-        (None, {"Fetch": (0, 12)}, r"versions of Fetch = 0\.\.12: they must lie in 4\.\.12"),
+        (None, {"Fetch": 19}, r"versions of Fetch = 4\.\.19: they must lie in 4\.\.18"),
+        (None, {"Fetch": (0, 12)}, r"versions of Fetch = 0\.\.12: they must lie in 4\.\.18"),
         (None, {"Fetch": (8, 7)}, r"versions of Fetch = 8\.\.7: they must"),
         (None, {"Produce": 2}, r"versions of Produce = 0\.\.2: none of them is served, that beg"),
     ],
@@ -189,11 +189,11 @@ def test_a_damaged_header_is_refused(frame: bytes, complaint: str) -> None:
     [
         (4711, 0, "API key 4711, version 0, is not listed"),
         (-1, 0, "API key -1, version 0, is not listed"),
-        (1, 3, r"version 3 of Fetch \(API key 1\) is not served: this broker takes 4\.\.12"),
-        (1, 13, r"version 13 of Fetch"),
+        (1, 3, r"version 3 of Fetch \(API key 1\) is not served: this broker takes 4\.\.18"),
+        (1, 19, r"version 19 of Fetch"),
         (3, -1, r"version -1 of Metadata"),
-        (0, 2, r"version 2 of Produce \(API key 0\) is not served: this broker takes 3\.\.12"),
-        (0, 13, r"version 13 of Produce"),
+        (0, 2, r"version 2 of Produce \(API key 0\) is not served: this broker takes 3\.\.13"),
+        (0, 14, r"version 14 of Produce"),
     ],
 )
 def test_what_is_not_served_is_refused(key: int, version: int, complaint: str) -> None:

@@ -39,7 +39,7 @@ def test_a_record_that_was_sent_is_stored() -> None:
         assert broker.records("t") == broker.records("t", 1) == [stored]
         assert broker.records("t", 0) == []
         assert (broker.end_offset("t", 0), broker.end_offset("t", 1)) == (0, 1)
-        assert [each.version for each in broker.requests("Produce")] == [12]
+        assert [each.version for each in broker.requests("Produce")] == [13]
 
 
 def test_records_and_requests_can_be_looked_at_after_the_end() -> None:

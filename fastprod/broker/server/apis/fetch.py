@@ -6,6 +6,7 @@ import threading
 from collections.abc import Hashable, Iterable
 from functools import partial
 
+from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.server.acl import Operation
@@ -16,19 +17,32 @@ from fastprod.broker.server.replica_manager import (
     ReadResult,
     ReplicaManager,
 )
+from fastprod.broker.server.topic_names import FIRST_ID_VERSION
 from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
-from fastprod.error_codes import FETCH_SESSION_ID_NOT_FOUND, NONE, TOPIC_AUTHORIZATION_FAILED
+from fastprod.error_codes import (
+    FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+)
 from fastprod.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
-_FIRST_LEADER_HINT_VERSION = 12
+_FIRST_LEADER_HINT_VERSION = 16
+_FIRST_STATE_VERSION = 15
+# The client gets to know who leads (KIP-951).
+_MOVED = (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH)
 _UNAUTHORIZED = ReadResult(TOPIC_AUTHORIZATION_FAILED)
+_UNKNOWN_ID = ReadResult(UNKNOWN_TOPIC_ID)
 # How many partitions of a waiting request may be named twice.
 _MOST_REPEATS = 100
 # Bytes of all answers that are being sent, besides one batch each: clients may read slowly.
@@ -168,6 +182,7 @@ class FetchApi:
     Args:
         replica_manager: reads.
         purgatory: where fetches wait.
+        cluster: where leaders are found.
         config: `fetch_max_bytes` and `fetch_wait_cap_ms`.
         copies: whether records read take memory until they are sent, as those from files do.
     """
@@ -176,9 +191,11 @@ class FetchApi:
         self,
         replica_manager: ReplicaManager,
         purgatory: DelayedOperationPurgatory,
+        cluster: Cluster,
         config: BrokerConfig,
         copies: bool = False,
     ) -> None:
+        self._cluster = cluster
         self._copies = copies
         self._replicas = replica_manager
         self._purgatory = purgatory
@@ -191,7 +208,7 @@ class FetchApi:
     def handle(self, call: Call[FetchRequest]) -> None:
         """Answer now if there is enough, an error, or nothing to wait for; else park it."""
         message = call.message
-        call.request.metrics_alias = "FetchConsumer" if message.replica_id < 0 else "FetchFollower"
+        call.request.metrics_alias = "FetchConsumer" if _replica_id(call) < 0 else "FetchFollower"
         if message.session_id != 0 and message.session_epoch > 0:
             # No client was given that session. The client then starts again with a full fetch.
             call.answer(FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND))
@@ -242,7 +259,7 @@ class FetchApi:
     def refuse(self, call: Call[FetchRequest], code: int, text: str | None) -> None:
         """Answer every partition with `code`."""
         count = sum(len(topic.partitions) for topic in call.message.topics)
-        call.answer(_response(call, [ReadResult(code)] * count))
+        call.answer(self._response(call, [ReadResult(code)] * count))
 
     def is_readable(self, call: Call[FetchRequest], want: FetchWant) -> bool:
         """Whether this node still leads the partition, and nothing is wrong with it."""
@@ -263,7 +280,7 @@ class FetchApi:
             with self._lock:
                 self._copied_bytes += size_bytes
             call.request.on_sent = partial(self._sent, size_bytes)
-        call.answer(_response(call, results))
+        call.answer(self._response(call, results))
 
     def _sent(self, size_bytes: int) -> None:
         with self._lock:
@@ -274,21 +291,61 @@ class FetchApi:
         if self._copies:
             max_bytes = min(max_bytes, max(0, _MOST_COPIED_BYTES - self._copied_bytes))
         allowed = _allowed_topics(call, wanted)
-        if allowed is None:
+        has_ids = call.version >= FIRST_ID_VERSION
+        if allowed is None and not (has_ids and any(not want.topic for want in wanted)):
             return self._replicas.read(
                 call.node_id, wanted, max_bytes, call.message.isolation_level
             )
-        readable = [want for want in wanted if want.topic in allowed]
+        refused: dict[str, ReadResult] = {}
+        for want in wanted:
+            if has_ids and not want.topic:
+                refused[want.topic] = _UNKNOWN_ID
+            elif allowed is not None and want.topic not in allowed:
+                refused[want.topic] = _UNAUTHORIZED
+        readable = [want for want in wanted if want.topic not in refused]
         found = iter(
             self._replicas.read(call.node_id, readable, max_bytes, call.message.isolation_level)
         )
-        return [next(found) if want.topic in allowed else _UNAUTHORIZED for want in wanted]
+        return [refused.get(want.topic) or next(found) for want in wanted]
+
+    def _response(self, call: Call[FetchRequest], results: list[ReadResult]) -> FetchResponse:
+        """The answer, in the order of the request."""
+        committed = call.message.isolation_level == READ_COMMITTED
+        in_order = iter(results)
+        response = FetchResponse(
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        _partition_data(call.version, each.partition, next(in_order), committed)
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in call.message.topics
+            ]
+        )
+        if call.version >= _FIRST_LEADER_HINT_VERSION:
+            moved = [each.partition for each in results if each.error in _MOVED]
+            leaders = {each.leader for each in moved if each is not None}
+            response.node_endpoints = [
+                NodeEndpoint(node_id=each.id, host=each.host, port=each.port)
+                for leader in sorted(leaders)
+                if (each := self._cluster.address(leader, call.listener_name)) is not None
+            ]
+        return response
+
+
+def _replica_id(call: Call[FetchRequest]) -> int:
+    message = call.message
+    has_state = call.version >= _FIRST_STATE_VERSION
+    return message.replica_state.replica_id if has_state else message.replica_id
 
 
 def _allowed_topics(call: Call[FetchRequest], wanted: list[FetchWant]) -> set[str] | None:
     """The topics that the client may read; None: all that it asks for."""
     names = {want.topic for want in wanted}
-    if call.message.replica_id >= 0:
+    if _replica_id(call) >= 0:
         return None if call.allows_cluster(Operation.CLUSTER_ACTION) else set()
     allowed = {name for name in names if call.allows_topic(Operation.READ, name)}
     return None if len(allowed) == len(names) else allowed
@@ -300,25 +357,6 @@ def _missing_bytes(results: list[ReadResult], min_bytes: int) -> int:
             return 0
         min_bytes -= result.size_bytes
     return max(min_bytes, 0)
-
-
-def _response(call: Call[FetchRequest], results: list[ReadResult]) -> FetchResponse:
-    """The answer, in the order of the request."""
-    committed = call.message.isolation_level == READ_COMMITTED
-    in_order = iter(results)
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    _partition_data(call.version, each.partition, next(in_order), committed)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in call.message.topics
-        ]
-    )
 
 
 def _aborted(result: ReadResult) -> list[AbortedTransaction]:
@@ -338,7 +376,7 @@ def _partition_data(version: int, index: int, result: ReadResult, committed: boo
         aborted_transactions=_aborted(result) if committed and result.error == NONE else None,
         records=result.records or b"",
     )
-    if result.error != NONE and result.partition and version >= _FIRST_LEADER_HINT_VERSION:
+    if result.error in _MOVED and result.partition and version >= _FIRST_LEADER_HINT_VERSION:
         data.current_leader = LeaderIdAndEpoch(
             leader_id=result.partition.leader, leader_epoch=result.partition.leader_epoch
         )

@@ -11,6 +11,7 @@ from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.apis.delayed_produce import DelayedProduce, Unreplicated
 from fastprod.broker.server.replica_manager import AppendResult, ReplicaManager
+from fastprod.broker.server.topic_names import FIRST_ID_VERSION
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import (
@@ -18,6 +19,7 @@ from fastprod.error_codes import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
 )
 from fastprod.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -42,6 +44,7 @@ _QUICK_NS = 20_000_000
 
 
 _UNAUTHORIZED = AppendResult(TOPIC_AUTHORIZATION_FAILED)
+_UNKNOWN_ID = AppendResult(UNKNOWN_TOPIC_ID)
 
 
 class _Work:
@@ -71,6 +74,10 @@ class _Work:
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
             self.topics.append(answer)
+            if not topic.name and call.version >= FIRST_ID_VERSION:
+                for data in topic.partition_data:
+                    self.add(answer, data.index, _UNKNOWN_ID)
+                continue
             if call.allows_topic(Operation.WRITE, topic.name):
                 self.left += [(answer, data) for data in topic.partition_data]
                 continue

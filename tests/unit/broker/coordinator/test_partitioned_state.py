@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fastprod.broker.coordinator.group.group import Committing
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata
-from fastprod.broker.coordinator.group.offset_metadata_manager import Committing
 from fastprod.broker.coordinator.partitioned_state import (
     CoordinatorError,
     batches_of,

@@ -8,7 +8,6 @@ Source: ConsumerGroup and ModernGroup of Apache Kafka 4.3; KIP-848, KIP-1251; co
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -280,6 +279,9 @@ class ConsumerGroup(Group):
         found = [(name, topic) for name in sorted(names) if (topic := self._topics.get(name))]
         if not found:
             return 0
+        # Here: it loads OpenSSL, some 4 MB that a broker without such groups does not need.
+        import hashlib  # noqa: PLC0415
+
         digest = hashlib.blake2b(digest_size=_HASH.size)
         for name, topic in found:
             digest.update(topic.id + struct.pack(">i", len(topic.partitions)) + name.encode())

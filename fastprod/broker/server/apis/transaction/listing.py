@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fastprod.broker.coordinator.group.consumer.regular_expression import (
+    InvalidExpression,
+    RegularExpression,
+)
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from fastprod.broker.coordinator.transaction.transaction_metadata import (
@@ -16,6 +20,7 @@ from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.replica_manager import ReplicaManager
 from fastprod.error_codes import (
+    INVALID_REGULAR_EXPRESSION,
     INVALID_REQUEST,
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -51,8 +56,7 @@ def _may_describe(call: Call[Any], transactional_id: str) -> bool:
 
 
 class ListTransactionsApi:
-    """Handles ListTransactions, up to version 1: a pattern of version 2 could keep the network's
-    thread busy for long. Any thread.
+    """Handles ListTransactions. Any thread.
 
     Args:
         coordinator: of all transactions.
@@ -73,6 +77,12 @@ class ListTransactionsApi:
         except CoordinatorError as error:
             self.refuse(call, error.code, None)
             return
+        try:
+            pattern = message.transactional_id_pattern
+            expression = RegularExpression(pattern) if pattern else None
+        except InvalidExpression:
+            self.refuse(call, INVALID_REGULAR_EXPRESSION, None)
+            return
         is_wanted = _wanted(message, self._now_ms())
         call.answer(
             ListTransactionsResponse(
@@ -85,7 +95,9 @@ class ListTransactionsApi:
                         transaction_state=each.now.state.value,
                     )
                     for each in found
-                    if is_wanted(each.now) and _may_describe(call, each.transactional_id)
+                    if is_wanted(each.now)
+                    and (expression is None or expression.matches(each.transactional_id))
+                    and _may_describe(call, each.transactional_id)
                 ],
             )
         )

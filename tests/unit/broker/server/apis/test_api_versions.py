@@ -21,9 +21,9 @@ def test_every_version_lists_the_same(version: int) -> None:
     listed = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert answer.error_code == NONE
     # B-B1.1: Produce is listed from 0, whatever is served.
-    assert listed[0] == (0, 12)
+    assert listed[0] == (0, 13)
     assert listed[18] == (0, 4)
-    assert listed[60] == (0, 1)
+    assert listed[60] == (0, 2)
     levels = [
         (each.name, each.min_version_level, each.max_version_level)
         for each in answer.finalized_features

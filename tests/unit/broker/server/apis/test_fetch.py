@@ -15,13 +15,16 @@ from fastprod.broker.server.apis import fetch
 from fastprod.broker.server.apis.fetch import FetchApi
 from fastprod.broker.server.replica_manager import ReadResult, ReplicaManager
 from fastprod.error_codes import (
+    FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from fastprod.protocol.messages.fetch import FetchRequest
 from support.broker.world import Asked, BrokerWorld, batch_of, fetch_request
 from support.oracle.record_batch import decode_batches
 
@@ -88,7 +91,60 @@ def test_an_error_is_the_partitions_own_and_its_numbers_are_unknown(world: Broke
         -1,
         -1,
     )
-    assert found["t", 1].current_leader.leader_id == 1
+    # Kafka gives no hint before version 16.
+    assert found["t", 1].current_leader.leader_id == -1
+
+
+def by_id(world: BrokerWorld, request: FetchRequest) -> FetchRequest:
+    """The same request with ids of topics in place of their names."""
+    for each in request.topics:
+        topic = world.state.topics.get(each.topic)
+        each.topic, each.topic_id = "", b"?" * 16 if topic is None else topic.id
+    return request
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+def test_topics_are_named_by_their_ids(world: BrokerWorld, version: int) -> None:
+    """KIP-516, KIP-951"""
+    world.produce(batch_of(b"a"))
+    parts = [("t", 0, 0), ("t", 1, 0), ("u", 0, 0), ("t", 2, 5)]
+    answer = world.ask("Fetch", version, by_id(world, fetch_request(parts)))
+    found = [
+        (topic.topic_id, each.partition_index, each.error_code)
+        for topic in answer.responses
+        for each in topic.partitions
+    ]
+    known = world.state.topics.get("t")
+    assert known is not None
+    assert found == [
+        (known.id, 0, NONE),
+        (known.id, 1, NOT_LEADER_OR_FOLLOWER),
+        (known.id, 2, OFFSET_OUT_OF_RANGE),
+        (b"?" * 16, 0, UNKNOWN_TOPIC_ID),
+    ]
+    read, moved, out_of_range = answer.responses[0].partitions
+    assert decode_batches(bytes(read.records))[0].records[0].value == b"a"
+    hinted = version >= 16
+    assert (moved.current_leader.leader_id, moved.current_leader.leader_epoch) == (
+        (1, 0) if hinted else (-1, -1)
+    )
+    assert out_of_range.current_leader.leader_id == -1
+    assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == (
+        [(1, "127.0.0.1", 9001)] if hinted else []
+    )
+
+
+def test_a_client_with_an_old_epoch_learns_who_leads(world: BrokerWorld) -> None:
+    """KIP-951"""
+    partition = world.state.topics.partition("t", 0)
+    assert partition is not None
+    partition.move_leader(0, [0, 1])
+    request = by_id(world, fetch_request([("t", 0, 0)], leader_epoch=0))
+    answer = world.ask("Fetch", 16, request)
+    (found,) = answer.responses[0].partitions
+    assert found.error_code == FENCED_LEADER_EPOCH
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (0, 1)
+    assert [each.node_id for each in answer.node_endpoints] == [0]
 
 
 def test_a_fetch_that_need_not_wait_does_not(world: BrokerWorld) -> None:
@@ -231,7 +287,6 @@ def test_a_fetch_ends_with_an_error_when_the_leader_moves(world: BrokerWorld) ->
     world.state.purgatory.check_and_complete(partition)
     found = asked.wait().responses[0].partitions[0]
     assert found.error_code == NOT_LEADER_OR_FOLLOWER
-    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (1, 1)
 
 
 def test_a_fetch_ends_when_the_broker_stops(world: BrokerWorld) -> None:

@@ -1,0 +1,174 @@
+"""The newest versions of Produce, Fetch, ListOffsets and others: answers are those of Kafka 4.3."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from conftest import TopicFactory
+from fastprod.broker import Broker
+from fastprod.broker.api_table import ApiTable
+from fastprod.error_codes import NOT_LEADER_OR_FOLLOWER
+from fastprod.protocol import api_keys
+from fastprod.protocol.messages.api_versions import ApiVersionsRequest
+from fastprod.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from fastprod.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from fastprod.protocol.messages.transaction.list_transactions import ListTransactionsRequest
+from kafka_cluster import KafkaCluster
+from support.broker.sasl_client import SaslClient
+from support.broker.world import batch_of
+
+TIMEOUT_S = 30.0
+UNKNOWN = b"?" * 16
+TIMESTAMP = 1_700_000_000_000
+
+Said = list[tuple[str, Any]]
+
+# What our broker serves less of than Kafka 4.3: WriteTxnMarkers 2 is for brokers alone.
+LESS = {"WriteTxnMarkers": (1, 1)}
+
+
+def produced(client: SaslClient, version: int, name: str, ids: list[bytes]) -> Any:
+    """Error, offset and text of one batch for each topic."""
+    topics = [
+        TopicProduceData(
+            name=name,
+            topic_id=each,
+            partition_data=[
+                PartitionProduceData(
+                    index=0, records=memoryview(batch_of(b"a", timestamp=TIMESTAMP))
+                )
+            ],
+        )
+        for each in ids
+    ]
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics)
+    answer = client.ask(api_keys.PRODUCE, version, request)
+    return [
+        (ids.index(topic.topic_id), each.error_code, each.base_offset, each.error_message)
+        for topic in answer.responses
+        for each in topic.partition_responses
+    ], answer.node_endpoints
+
+
+def fetched(client: SaslClient, version: int, ids: list[bytes], epoch: int, offset: int) -> Any:
+    topics = [
+        FetchTopic(
+            topic_id=each,
+            partitions=[
+                FetchPartition(
+                    partition=index,
+                    fetch_offset=offset,
+                    partition_max_bytes=1 << 20,
+                    current_leader_epoch=epoch,
+                )
+                for index in (0, 7)
+            ],
+        )
+        for each in ids
+    ]
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=topics)
+    answer = client.ask(api_keys.FETCH, version, request)
+    found = [
+        (
+            ids.index(topic.topic_id),
+            each.partition_index,
+            each.error_code,
+            each.high_watermark,
+            each.last_stable_offset,
+            each.log_start_offset,
+            len(bytes(each.records)) > 0,
+            each.current_leader.leader_id >= 0,
+        )
+        for topic in answer.responses
+        for each in topic.partitions
+    ]
+    return answer.error_code, sorted(found), len(answer.node_endpoints)
+
+
+def offsets(client: SaslClient, version: int, topic: str) -> Any:
+    """What each special timestamp gives that this version has."""
+    found = {}
+    for at in range(-6, 0):
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[ListOffsetsPartition(partition_index=0, timestamp=at)],
+                )
+            ],
+        )
+        (each,) = client.ask(api_keys.LIST_OFFSETS, version, request).topics[0].partitions
+        found[at] = each.error_code, each.offset, each.timestamp, each.leader_epoch >= 0
+    return found
+
+
+def listed_by_pattern(client: SaslClient, pattern: str) -> Any:
+    request = ListTransactionsRequest(
+        state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern
+    )
+    answer = client.ask(api_keys.LIST_TRANSACTIONS, 2, request)
+    return answer.error_code, answer.transaction_states
+
+
+def said_by(port: int, topic: str) -> Said:
+    said: Said = []
+    with SaslClient(port) as client:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+        (told,) = client.ask(api_keys.METADATA, 13, asked).topics
+        ids = [told.topic_id, UNKNOWN]
+        epoch = told.partitions[0].leader_epoch
+        # A new topic's leader does not know at once that it is one.
+        deadline = time.monotonic() + TIMEOUT_S
+        while produced(client, 13, "", ids[:1])[0][0][1] == NOT_LEADER_OR_FOLLOWER:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        said.append(("Produce 12", produced(client, 12, topic, [bytes(16)])))
+        said.append(("Produce 13", produced(client, 13, "", ids)))
+        for version in range(13, 19):
+            for at in (epoch, epoch - 1, epoch + 1, -1):
+                for offset in (0, 99):
+                    found = fetched(client, version, ids, at, offset)
+                    said.append((f"Fetch {version}, {at - epoch}, {offset}", found))
+        said += [(f"ListOffsets {n}", offsets(client, n, topic)) for n in range(7, 12)]
+        # Once somebody has asked for a coordinator Kafka has some that load for a moment.
+        said += [("an expression that is none", listed_by_pattern(client, "(")[0])]
+    return said
+
+
+def test_answers_are_those_of_kafka(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    """B-B1: topic ids (KIP-516), leaders in answers (KIP-951), offsets of tiers."""
+    name = topic(kafka, 2)
+    theirs = said_by(int(kafka.bootstrap_servers.rpartition(":")[2]), name)
+    with Broker(topics={name: 2}) as broker:
+        ours = said_by(broker.nodes[0].port, name)
+    different = [
+        (what, mine, told)
+        for (what, mine), (_, told) in zip(ours, theirs, strict=True)
+        if mine != told
+    ]
+    assert different == []
+
+
+def test_versions_are_those_of_kafka(kafka: KafkaCluster) -> None:
+    """B-B1: every API that is listed has the versions of Kafka 4.3."""
+    with SaslClient(int(kafka.bootstrap_servers.rpartition(":")[2])) as client:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        rows = client.ask(api_keys.API_VERSIONS, 4, request).api_keys
+    theirs = {each.api_key: (each.min_version, each.max_version) for each in rows}
+    table = ApiTable()
+    less = {api_keys.WRITE_TXN_MARKERS: LESS["WriteTxnMarkers"]}
+    for each in table.api_versions():
+        listed = (each.min_version, each.max_version)
+        assert listed == less.get(each.api_key, theirs[each.api_key]), each
