@@ -206,7 +206,7 @@ def prove(nodes: Moving) -> None:
 
 @time_limit(400, least_s=100)
 def test_our_brokers_come_back_elsewhere_and_nothing_is_lost_or_twice(our_nodes: Moving) -> None:
-    """P-D.8, P-E.4, and a transaction that was open goes on."""
+    """P-D.8, P-H.5.2, P-H.5.5, and a transaction that was open goes on."""
     prove(our_nodes)
 
 
