@@ -7,24 +7,26 @@ import concurrent.futures
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from fastprod._core.delivery.async_record_future import AsyncRecordFuture, await_future
 from fastprod._core.delivery.future import RecordFuture
+from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod._core.producer.flush_turn import FlushTurn
 from fastprod._core.producer.memory_turn import MemoryTurn
 from fastprod.aio.async_transactions import AsyncTransactions
+from fastprod.aio.bulk_thread import BulkThread
 from fastprod.aio.deadline import within
 from fastprod.aio.thread_signal import ThreadSignal
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
 from fastprod.deadline import check_timeout
-from fastprod.errors import ApiError, FlushTimeoutError, KafkaError, ProducerClosedError
+from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, ProducerClosedError
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
-from fastprod.records import PartitionInfo, RecordMetadata
+from fastprod.records import BulkMetadata, PartitionInfo, RecordMetadata
 from fastprod.topic_name import check_topic_name
 
 
@@ -52,6 +54,7 @@ class AsyncProducer(AsyncTransactions):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
         self._producer = KafkaProducer(settings, **config)
         self._begin_send = self._producer._begin_send
+        self._bulk_thread = BulkThread(self.config.client_id)
         self._ending: concurrent.futures.Future[None] | None = None
         self._signals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadSignal] = (
             weakref.WeakKeyDictionary()
@@ -130,6 +133,59 @@ class AsyncProducer(AsyncTransactions):
         return await_future(
             self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
         )
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Any,
+        keys: Any = None,
+        headers: Any = None,
+        partitions: Any = None,
+        timestamps_ms: Any = None,
+    ) -> BulkMetadata:
+        """Queue many records of one topic, and wait until all are delivered.
+
+        Args:
+            topic, values, keys, headers, partitions, timestamps_ms: as for
+                `KafkaProducer.send_many`. Nobody may change them meanwhile.
+
+        Returns:
+            Where the records were written.
+
+        Raises:
+            BulkError: some records were not delivered, the others were; the attribute
+                `sent_records` is the `BulkFuture`, whose `failed_rows()` lists them.
+            TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
+
+        Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
+        thread of the producer, call after call. Cancelled, the records are sent all the same.
+        Source: KafkaProducer.send for many records; P-A.3.
+        """
+        call = self._producer.send_many
+        return await self._in_bulk(call, topic, values, keys, headers, partitions, timestamps_ms)
+
+    async def append_columns(self, columns: Any = None, **more: Any) -> BulkMetadata:
+        """Queue the rows of Arrow or numpy columns, and wait until all are delivered.
+
+        Args:
+            columns: as for `KafkaProducer.append_columns`.
+            more: the keyword arguments of that.
+
+        Returns, raises and awaits as `send_many` and `KafkaProducer.append_columns`.
+        Source: contract P-A.3.
+        """
+        return await self._in_bulk(self._producer.append_columns, columns, **more)
+
+    async def _in_bulk(
+        self, call: Callable[..., BulkFuture], *args: Any, **more: Any
+    ) -> BulkMetadata:
+        self._producer._require_open()
+        bulk = await self._bulk_thread.run(call, *args, **more)
+        try:
+            return await bulk
+        except BulkError as error:
+            error.sent_records = bulk  # type: ignore[attr-defined]
+            raise
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Return the topic's partitions, with leaders and replicas.
@@ -224,6 +280,7 @@ class AsyncProducer(AsyncTransactions):
             ).start()
         elif ending.done():
             return
+        self._bulk_thread.end()
         await asyncio.shield(asyncio.wrap_future(ending))
 
     async def start(self) -> None:

@@ -7,7 +7,10 @@ from fastprod._core.delivery.loop_future cimport LoopFuture
 
 cdef class AsyncRecordFuture(LoopFuture):
     cdef RecordFuture record_
+    cdef bint is_batch          # of all records of a batch: only its end counts
     cdef uint32_t place         # while is_watched: in the LoopItem of its result
 
 # For the running event loop. Raises as `running_reader`.
 cdef AsyncRecordFuture await_record(RecordFuture record)
+# The same for the end of the record's batch: it has no outcome, and cancelling takes nothing back.
+cdef AsyncRecordFuture await_batch(RecordFuture record)

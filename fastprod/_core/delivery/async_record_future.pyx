@@ -41,7 +41,7 @@ cdef class AsyncRecordFuture(LoopFuture):
         return self.record_.result_ == NULL or self.record_._is_done()
 
     cdef object outcome(self):
-        return self.record_.outcome()
+        return None if self.is_batch else self.record_.outcome()
 
     cdef bint watch(self) except -1:
         cdef uint32_t index
@@ -70,7 +70,8 @@ cdef class AsyncRecordFuture(LoopFuture):
             result = result_resolve(self.record_.result_, &index)
             if result_unawait(result, self.reader.queue, self.place, <PyObject*>self):
                 Py_DECREF(self)
-        self.record_.cancel()
+        if not self.is_batch:
+            self.record_.cancel()
         return 0
 
     def __repr__(self):
@@ -84,6 +85,12 @@ cdef AsyncRecordFuture await_record(RecordFuture record):
     future.reader = running_reader()
     future.record_ = record
     future._asyncio_future_blocking = False
+    return future
+
+
+cdef AsyncRecordFuture await_batch(RecordFuture record):
+    cdef AsyncRecordFuture future = await_record(record)
+    future.is_batch = True
     return future
 
 

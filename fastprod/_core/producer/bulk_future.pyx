@@ -10,6 +10,7 @@ from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus, check,
 )
 from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_now_ns
+from fastprod._core.delivery.async_record_future cimport await_batch
 from fastprod._core.delivery.future cimport (
     CALL_FUTURE, RecordFuture, check_fork, new_future, settled_state,
 )
@@ -22,7 +23,7 @@ from fastprod._core.engine.accumulator cimport (
 )
 from fastprod._core.producer.bulk_rows cimport (
     REFUSED, UNKNOWN_SIZE, Row, BatchRef, collect_arrays, collect_ranges, rows_count_done,
-    rows_next_failed, rows_note, times_note,
+    rows_next_failed, rows_note, rows_pending, times_note,
 )
 from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_run_end
 from fastprod._core.records.record_batch cimport Record
@@ -533,6 +534,17 @@ cdef class BulkFuture:
         Blocks: as `result`: up to `timeout` seconds.
         """
         return self.result(timeout)
+
+    def __await__(self):
+        """Wait in the running event loop, not urgently; return and raise what `result` does."""
+        cdef Result* result
+        while True:
+            self._check_fork()
+            result = rows_pending(self.rows, self.count, self.batch_refs, self.batch_ref_count)
+            if result == NULL:
+                return self.result()
+            result_retain(result)
+            yield from await_batch(new_future(None, result, 0))
 
     def cancel(self):
         """Return False: records cannot be taken back.  Never blocks."""

@@ -5,7 +5,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FpStatus, check
 from fastprod._core.bytes.sync cimport fp_load_i32_acq
-from fastprod._core.delivery.result cimport ERR_NONE, RESULT_SPLIT, Result, result_resolve
+from fastprod._core.delivery.result cimport (
+    ERR_NONE, RESULT_DONE, RESULT_SPLIT, Result, result_resolve,
+)
 from fastprod._core.records.record_batch cimport Record
 
 from fastprod.records import OffsetRange
@@ -213,3 +215,24 @@ cdef int64_t rows_next_failed(
             return i
         i += 1
     return i
+
+
+cdef Result* rows_pending(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint32_t index
+    cdef bint has_split = False
+    cdef Result* result
+    for i in range(batch_ref_count):
+        result = batch_refs[i].result
+        if fp_load_i32_acq(&result.state) < RESULT_DONE:
+            return result
+        has_split |= result.state == RESULT_SPLIT
+    for i in range(row_count if has_split else 0):
+        if rows[i].batch_ref != REFUSED:
+            index = rows[i].index
+            result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
+            if fp_load_i32_acq(&result.state) < RESULT_DONE:
+                return result
+    return NULL

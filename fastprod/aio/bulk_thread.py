@@ -1,0 +1,43 @@
+"""BulkThread: where an AsyncProducer reads columns."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+from collections.abc import Callable
+from typing import Any
+
+from fastprod._core.producer.bulk_future import BulkFuture
+
+
+class BulkThread:
+    """One thread, started by the first call, for all bulk calls of a producer, in their order.
+
+    Reading and appending columns takes long and runs without the GIL, and so does its wait for
+    memory: in the loop's own thread it would hold up the loop.
+
+    Args:
+        client_id: names the thread.
+
+    Threads: any.
+    """
+
+    def __init__(self, client_id: str) -> None:
+        self._name = f"kafka-producer-bulk | {client_id}"
+        self._executor: concurrent.futures.ThreadPoolExecutor | None = None
+        self._pid = 0
+
+    async def run(self, call: Callable[..., BulkFuture], *columns: Any, **more: Any) -> BulkFuture:
+        """`call` with these arguments. It goes on if this is cancelled."""
+        if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
+            self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
+            self._pid = os.getpid()
+        future = self._executor.submit(call, *columns, **more)
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    def end(self) -> None:
+        """The thread ends once its calls have; another call starts another one."""
+        executor, self._executor = self._executor, None
+        if executor is not None and self._pid == os.getpid():
+            executor.shutdown(wait=False)

@@ -1,0 +1,89 @@
+"""Columns sent from an event loop: what is delivered, what fails, who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pyarrow
+import pytest
+
+from fastprod.errors import BulkError, ProducerClosedError
+from fastprod.protocol.api_keys import PRODUCE
+from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.scripted_peer import Peer
+
+MESSAGE_TOO_LARGE = 10
+
+
+def bulk_threads() -> int:
+    return sum(thread.name.startswith("kafka-producer-bulk") for thread in threading.enumerate())
+
+
+@EVERY_LOOP
+def test_all_records_of_a_bulk_are_awaited(peer: Peer, run: Run) -> None:
+    async def main() -> None:
+        async with quick_async_producer(peer, batch_size=16_384) as producer:
+            lists = producer.send_many("t", [b"%05d" % n for n in range(10_000)])
+            column = pyarrow.array([b"a", b"b"])
+            arrow = producer.append_columns(topic="t", values=column, partitions=[2, 2])
+            found = await asyncio.wait_for(asyncio.gather(lists, arrow), WAIT_S)
+            assert [each.record_count for each in found] == [10_000, 2]
+            assert bulk_threads() == 1
+        peer.wait_until(lambda: bulk_threads() == 0)
+        with pytest.raises(ProducerClosedError):
+            await producer.send_many("t", [b"x"])
+
+    run(main())
+    assert {b"a", b"b"} <= set(peer.values("t", 2))
+
+
+def test_memory_that_is_short_does_not_hold_up_the_loop(peer: Peer) -> None:
+    async def main() -> None:
+        async with quick_async_producer(
+            peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0
+        ) as producer:
+            await producer.warmup("t")
+            peer.on(PRODUCE).hold().always()
+            task = asyncio.create_task(producer.send_many("t", [bytes(1_000)] * 1_000))
+            counters = producer._producer._engine.counters
+            while counters()["waiting_threads"] == 0:
+                await asyncio.sleep(0.001)
+            assert not task.done()
+            peer.clear_script()
+            peer.release()
+            assert (await asyncio.wait_for(task, WAIT_S)).record_count == 1_000
+
+    asyncio.run(main())
+
+
+def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
+    async def main() -> None:
+        async with quick_async_producer(peer, max_request_size=50_000) as producer:
+            with pytest.raises(BulkError) as caught:
+                await producer.send_many("t", [b"x", bytes(60_000), b"y"], partitions=[0, 0, 0])
+            (failed,) = caught.value.sent_records.failed_rows(0)  # type: ignore[attr-defined]
+            assert failed.row == 1
+        assert peer.values("t", 0) == [b"x", b"y"]
+
+    asyncio.run(main())
+
+
+def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(peer: Peer) -> None:
+    async def main() -> None:
+        bulk = producer.send_many("t", [bytes(1_000)] * 60, partitions=[0] * 60)
+        waits = [asyncio.create_task(wait(bulk)) for _ in range(3)]
+        await settle()
+        waits[0].cancel()
+        found = await asyncio.wait_for(asyncio.gather(*waits[1:]), WAIT_S)
+        assert found == [60, 60]
+
+    async def wait(bulk: object) -> int:
+        return int((await bulk).record_count)  # type: ignore[misc]
+
+    peer.on(PRODUCE).error(MESSAGE_TOO_LARGE)
+    with quick_producer(peer, batch_size=100_000) as producer:
+        producer.warmup("t", timeout=WAIT_S)
+        asyncio.run(main())
+    assert len(peer.values("t", 0)) == 60
