@@ -205,6 +205,12 @@ class RecordCancelledError(KafkaError):
     """`cancel` took the record back before it left. Also a `concurrent.futures.CancelledError`."""
 
 
+class RecordPurgedError(ApiError):
+    """Given up by `purge`; `was_sent`: it had left, and may be written; else it cannot arrive."""
+
+    was_sent: bool
+
+
 class ApplicationRecoverableError(ApiError):
     """Close this producer and make a new one (KIP-1050)."""
 
@@ -364,10 +370,7 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 
 
 class RecordDeadlineError(KafkaTimeoutError):
-    """The record was not acknowledged by the `deadline` of its `send`, `deadline_ms`.
-
-    `was_sent`: it had left, and may arrive all the same; else it was taken back, and cannot.
-    """
+    """The record was not acknowledged by the `deadline` of its `send`; see `RecordPurgedError`."""
 
     deadline_ms: float
     was_sent: bool

@@ -12,12 +12,10 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.engine.engine import Engine
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.connections.connection_states import ClusterConnectionStates
-from fastprod.client.deadline_thread import DeadlineThread
 from fastprod.client.delivery_thread import DeliveryThread
 from fastprod.client.engine_settings import engine_settings
 from fastprod.client.metadata.metadata import Metadata
@@ -25,6 +23,7 @@ from fastprod.client.metrics.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
 from fastprod.client.warm_up import WarmUp
+from fastprod.client.withdrawing_producer import WithdrawingProducer
 from fastprod.config import ProducerConfig
 from fastprod.deadline import check_timeout, slice_s
 from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
@@ -52,7 +51,7 @@ _EXIT_TIMEOUT_S = 10.0
 _live: weakref.WeakSet[KafkaProducer] = weakref.WeakSet()
 
 
-class KafkaProducer(TransactionalProducer):
+class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     """Sends records to Kafka; one instance serves every thread of a process.
 
     Args:
@@ -102,8 +101,7 @@ class KafkaProducer(TransactionalProducer):
             nodes = bootstrap_nodes(config.bootstrap_servers, config.client_dns_lookup)
         engine = Engine(**engine_settings(config))
         self._delivery = DeliveryThread(engine, config.client_id)
-        missed = weakref.WeakMethod(self._missed_deadline)
-        self._deadlines = DeadlineThread(config.client_id, missed)
+        self._new_deadlines(config.client_id)
         metadata = self._metadata = Metadata(
             refresh_backoff=ExponentialBackoff(
                 config.retry_backoff_ms, config.retry_backoff_max_ms
@@ -449,13 +447,6 @@ class KafkaProducer(TransactionalProducer):
 
     def _start_delivery(self) -> None:
         self._delivery.start()
-
-    def _keep_deadline(self, future: RecordFuture, due_ns: int, limit_us: int) -> None:
-        self._deadlines.add(future, due_ns, limit_us)
-
-    def _missed_deadline(self, error: KafkaError) -> None:
-        self._count_error(error.topic or "")
-        self._refused_record(error)
 
     def _count_error(self, topic: str) -> None:
         self._metrics.count_error()

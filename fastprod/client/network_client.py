@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fastprod._core.delivery.result import ERR_TXN_ABORTED
+from fastprod._core.delivery.result import ERR_PURGED, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.connections.broker_connections import LONGEST_SLEEP_MS, BrokerConnections
@@ -29,6 +29,7 @@ from fastprod.client.producer_id import (
     producer_id_request,
     read_producer_id,
 )
+from fastprod.client.purges import Purges
 from fastprod.config import ProducerConfig
 from fastprod.error_codes import UNSUPPORTED_VERSION
 from fastprod.errors import (
@@ -144,7 +145,7 @@ class NetworkClient:
         )
         self._states = states
         self.transactions, self._transaction_requests = self._make_transactions()
-        self._failures = FailureLog()
+        self._failures, self.purges = FailureLog(), Purges(engine, self._has_ended)
         self._is_stopped = False
         self._thread = threading.Thread(
             target=self._run,
@@ -320,7 +321,7 @@ class NetworkClient:
             case EventKind.ON_FATAL:
                 self._on_fatal(self._fatal_error(event.code))
             case EventKind.ON_FAILED:
-                if event.code != ERR_TXN_ABORTED:  # which the application asked for
+                if event.code not in (ERR_TXN_ABORTED, ERR_PURGED):  # the application asked for it
                     self._failures.add(event, self._clock_ms())
                 if self.transactions is not None:
                     self.transactions.batch_failed(event)
@@ -330,11 +331,16 @@ class NetworkClient:
                 | EventKind.ON_QUESTION_REFUSED
             ):
                 self._on_transaction(event)
+            case EventKind.ON_PURGED:
+                self.purges.answered(event.token, event.item_count)
             case EventKind.ON_PROTOCOL_ERROR:
                 self._connections.on_protocol_error(event)
             case EventKind.ON_STOPPED:
                 self._failures.say_if_due(self._clock_ms(), is_end=True)
                 self._is_stopped = True
+
+    def _has_ended(self) -> bool:
+        return self._thread.ident is not None and not self._thread.is_alive()
 
     # Transactions (P-I).
 

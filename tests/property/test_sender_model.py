@@ -86,6 +86,7 @@ def stories(
         kinds.append(st.tuples(st.just("cancel"), st.tuples(partition, st.integers(0, 9))))
         kinds.append(st.tuples(st.just("cancel"), st.tuples(partition, st.integers(0, 1))))
         kinds.append(st.tuples(st.just("miss"), st.tuples(partition, st.integers(0, 9))))
+        kinds.append(st.tuples(st.just("purge"), st.tuples(st.integers(1, 3))))
     if leaders_move:
         kinds.append(st.tuples(st.just("move"), st.tuples(partition, slot)))
         kinds.append(st.tuples(st.just("tell"), st.just(())))
@@ -149,8 +150,8 @@ def test_without_idempotence_nothing_acknowledged_is_lost(story: Story) -> None:
 @settings(max_examples=150, deadline=None)
 @given(story=stories(leaders_move=True, time_runs_out=True, cancels=True))
 def test_what_is_taken_back_never_leaves_and_nothing_else_changes(story: Story) -> None:
-    """Cancelled, or at its deadline; also after splits and new epochs every offset is the record's
-    own.
+    """Cancelled, purged, or at its deadline; also after splits and new epochs every offset is the
+    record's own.
     """
     tell(story)
 

@@ -36,6 +36,7 @@ OF_CLASSES = {
         "init_transactions",
         "metrics",
         "partitions_for",
+        "purge",
         "send",
         "send_many",
         "send_offsets_to_transaction",

@@ -10,6 +10,7 @@ from fastprod._core.delivery.result import (
     ERR_EXPIRED,
     ERR_NO_CODEC,
     ERR_NO_ZSTD,
+    ERR_PURGED,
     ERR_TXN_ABORTED,
     WAIT_LEADER,
     WAIT_PRODUCER_ID,
@@ -21,6 +22,7 @@ from fastprod.errors import (
     InvalidRecordError,
     KafkaError,
     RecordDeadlineError,
+    RecordPurgedError,
     RecordTooLargeError,
     TransactionAbortedError,
     UnsupportedCompressionTypeError,
@@ -78,6 +80,15 @@ def error_for_outcome(
             topic=topic,
             partition=partition,
             deadline_ms=limit / 1000,
+            was_sent=attempts > 0,
+        )
+    if code == ERR_PURGED:
+        sent = "sent, and may have been written" if attempts else "never sent"
+        return RecordPurgedError(
+            f"{record_count:,} record(s) for topic {topic!r}, partition {partition} were given up "
+            f"by purge(); they were {sent}",
+            topic=topic,
+            partition=partition,
             was_sent=attempts > 0,
         )
     if code < -1:

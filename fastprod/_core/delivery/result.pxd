@@ -28,6 +28,7 @@ cpdef enum:
     ERR_TXN_ABORTED = -1007     # never sent: its transaction was aborted (P-A.8.6)
     ERR_CANCELLED = -1008       # never sent: the caller took the record back
     ERR_DEADLINE = -1009        # not acknowledged by its own deadline; limit: that, in us
+    ERR_PURGED = -1010          # given up by `purge`
 
 cpdef enum:
     # WaitReason: what an expired batch was waiting for, where no broker said anything (see

@@ -12,9 +12,9 @@ from fastprod._core.engine.control_queue cimport (
     DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
     DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
     METADATA_REFRESHED,
-    Event, ON_RESPONSE, event_free, event_new, event_push, event_take,
+    Event, ON_PURGED, ON_RESPONSE, event_free, event_new, event_push, event_take,
 )
-from fastprod._core.engine.expiry cimport abort_all, abort_undrained
+from fastprod._core.engine.expiry cimport abort_all, abort_undrained, purge
 from fastprod._core.engine.held_transaction cimport ask_if_ended, transaction_hold
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_can_send, next_correlation_id, request_free,
@@ -273,6 +273,11 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
         touch_all(io)
     elif event.kind == DO_PRODUCER_ID_ERROR:
         _set_producer_id_error(io, event)
+    elif event.kind == DO_ABORT and event.token != 0:
+        event.item_count = purge(io, event.code, event.item_count)
+        event.kind = ON_PURGED
+        event_push(&io.events, event)
+        return
     elif event.kind == DO_ABORT:
         abort_all(io, event.code)
         io.asked_producer_id = False

@@ -24,7 +24,9 @@ cdef enum CommandKind:
     DO_FAIL = 9             # code: everything queued fails, later sends too
     METADATA_REFRESHED = 10     # ask again if a leader is still missing
     DO_DISCONNECT_REASON = 11   # slot or -1, data: why the node cannot be used; empty: it can
-    DO_ABORT = 12           # code: everything queued fails; later sends are welcome
+    # code: everything queued or in flight fails; later sends are welcome. token, item_count: a sum
+    # of Purged, if it is not to be everything; answered by ON_PURGED
+    DO_ABORT = 12
     DO_PRODUCER_ID_ERROR = 13   # data: why there is no producer id
     DO_HOLD = 14            # slot, is_held
     # slot: of the spare, produce_version: it takes its node's place when nothing is in flight
@@ -38,6 +40,11 @@ cdef enum CommandKind:
     DO_ABORT_UNDRAINED = 18     # code, data: why; what has never left fails
     # token: no partition joins any more; ON_TRANSACTION_DRAINED once every record has its outcome
     DO_END_TRANSACTION = 19
+
+cpdef enum:
+    # Purged: what `purge` fails.
+    PURGE_QUEUED = 1        # what has never left
+    PURGE_IN_FLIGHT = 2     # what has, and waits for an answer or to be sent again
 
 cpdef enum EventKind:
     # To the control thread: from the I/O thread, and the last two from any thread.
@@ -60,6 +67,7 @@ cpdef enum EventKind:
     # told where a frame waited for it, and went
     ON_TRANSACTION_DRAINED = 114
     ON_QUESTION_REFUSED = 115   # slot: it does not tell whether a transaction has ended
+    ON_PURGED = 116         # token, item_count: records that have failed
     ON_WAKE = 200           # look at what is due
     ON_WARM_WANTED = 201    # node_id: connect although there is nothing to send
 

@@ -21,8 +21,12 @@ class EventKind(IntEnum):
     ON_PARTITION_JOINED = ...
     ON_TRANSACTION_DRAINED = ...
     ON_QUESTION_REFUSED = ...
+    ON_PURGED = ...
     ON_WAKE = ...
     ON_WARM_WANTED = ...
+
+PURGE_QUEUED: int
+PURGE_IN_FLIGHT: int
 
 class ProtocolFault(IntEnum):
     """What is wrong with an answer."""
@@ -38,7 +42,7 @@ class ControlEvent(NamedTuple):
     Attributes:
         kind: an `EventKind`.
         slot: of a node.
-        token: what `Engine.send_frame`, or `Engine.end_transaction`, was given.
+        token: what `Engine.send_frame`, `end_transaction` or `abort_pending` was given.
         node_id: of a leader, or of the node to connect to.
         topic: its name.
         partition: its number.

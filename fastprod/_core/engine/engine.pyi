@@ -221,8 +221,14 @@ class Engine:
         """Say why there is no producer id, for records that fail before there is one."""
     def fail(self, code: int) -> None:
         """Fail everything, now and later, with a Kafka error code."""
-    def abort_pending(self, code: int) -> None:
-        """Fail everything queued and in flight; later sends are welcome."""
+    def abort_pending(self, code: int, token: int = 0, purged: int = 0) -> None:
+        """Fail everything queued and in flight; later sends are welcome.
+
+        Args:
+            code: Kafka's, or a LocalError.
+            token: of ON_PURGED, which answers; 0: nothing answers.
+            purged: with a token: PURGE_QUEUED, PURGE_IN_FLIGHT, or their sum.
+        """
     def begin_transaction(
         self,
         adds_implicitly: bool,

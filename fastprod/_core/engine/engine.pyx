@@ -96,8 +96,7 @@ cdef class TopicRef:
         return TopicFigures(
             self.name, self.topic.record_total, self.topic.byte_total, self.topic.batch_total,
             self.topic.ratio_millionths, self.topic.retry_total, self.topic.error_total,
-            copy_histogram(&self.topic.ack_time, reset),
-        )
+            copy_histogram(&self.topic.ack_time, reset))
 
 
 cdef class Engine:
@@ -276,9 +275,11 @@ cdef class Engine:
         """Fail everything, now and later."""
         self._push(self._command(DO_FAIL, -1, None, code))
 
-    def abort_pending(self, int code):
-        """Fail everything queued; later sends are welcome."""
-        self._push(self._command(DO_ABORT, -1, None, code))
+    def abort_pending(self, int code, int64_t token=0, int64_t purged=0):
+        """Fail everything pending, or what `purged` says; later sends are welcome. See the pyi."""
+        cdef Event* command = self._command(DO_ABORT, -1, None, code)
+        command.token, command.item_count = token, purged
+        self._push(command)
 
     def begin_transaction(self, bint adds_implicitly, question=None):
         """Take records, which belong to a new transaction. See engine.pyi."""
@@ -423,8 +424,7 @@ cdef class Engine:
                 event.reason, event.err, event.bad_size, bool(event.timed_out),
                 event.fault, event.expected, event.got,
                 (<bytes>(<char*>event.data)[:event.data_bytes]) if event.data != NULL else None,
-                event.tls_verify, event.tls_reason,
-            )
+                event.tls_verify, event.tls_reason)
         finally:
             event_free(event)
 

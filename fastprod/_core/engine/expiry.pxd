@@ -1,5 +1,5 @@
 """The end of batches that no answer ends: expiry and abort (contract P-D.8, P-D.10)."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from fastprod._core.engine.sender_state cimport IoThread
 
@@ -9,3 +9,6 @@ cdef void expire(IoThread* io) noexcept nogil
 cdef void abort_all(IoThread* io, int32_t code) noexcept nogil
 # Fail what has never left with `code` and `why` in words or NULL; the rest goes on (P-D.10.2).
 cdef void abort_undrained(IoThread* io, int32_t code, const char* why) noexcept nogil
+# Fail what `purged` says, a sum of Purged, with `code`; how many records that were. What was under
+# way may be written: as where a batch expires, its partition waits until that is known (P-F.5.7).
+cdef int64_t purge(IoThread* io, int32_t code, int64_t purged) noexcept nogil

@@ -6,6 +6,7 @@ from fastprod._core.bytes.sync cimport fp_mutex_lock, fp_mutex_unlock
 from fastprod._core.delivery.result cimport ERR_EXPIRED
 from fastprod._core.engine.accumulator cimport Partition, PartitionList
 from fastprod._core.engine.completion cimport batch_fail, batch_release
+from fastprod._core.engine.control_queue cimport PURGE_IN_FLIGHT, PURGE_QUEUED
 from fastprod._core.engine.ready_list cimport (
     look_at_touched, node_at, queue_pop, take_announced, touch,
 )
@@ -140,12 +141,66 @@ cdef void _abort_undrained(
     touch(io, p)
 
 
+cdef ProducerBatch* _take_purged(Partition* p, int64_t purged) noexcept nogil:
+    """Out of the queue, whose order stays; by `batch` it is known what has never left."""
+    cdef ProducerBatch* first = NULL
+    cdef ProducerBatch** end = &first
+    cdef ProducerBatch** at
+    cdef ProducerBatch* batch
+    fp_mutex_lock(&p.lock)
+    p.tail = NULL
+    at = &p.head
+    while at[0] != NULL:
+        batch = at[0]
+        if purged & (PURGE_QUEUED if batch.result.batch != NULL else PURGE_IN_FLIGHT):
+            at[0] = batch.next
+            batch.next = NULL
+            end[0] = batch
+            end = &batch.next
+            p.queue_count -= 1
+        else:
+            p.tail = batch
+            at = &batch.next
+    _claim(first)
+    fp_mutex_unlock(&p.lock)
+    return first
+
+
+cdef void _purge_partition(IoThread* io, Partition* p, int32_t code, int64_t purged) noexcept nogil:
+    cdef ProducerBatch* batch = _take_purged(p, purged)
+    cdef ProducerBatch* following
+    while batch != NULL:
+        following = batch.next
+        batch.next = NULL
+        batch.is_closed = True
+        _give_up(io, p, batch, code)
+        batch_release(io, batch)
+        batch = following
+    batch = p.flight_first
+    while batch != NULL and purged & PURGE_IN_FLIGHT:
+        following = batch.flight_next
+        if batch.requests > 0:
+            _give_up(io, p, batch, code)    # its request keeps the slabs (P-D.8.4)
+        batch = following
+    sequence_settle(io, p)
+    touch(io, p)
+
+
+cdef void _give_up(IoThread* io, Partition* p, ProducerBatch* batch, int32_t code) noexcept nogil:
+    if batch.has_sequence:
+        sequence_unresolved(p)
+    batch_fail(io, batch, code, 0, NULL, -1)
+
+
 cdef void _abort_list(
-    IoThread* io, PartitionList* parts, int32_t code, bint undrained_only, const char* why
+    IoThread* io, PartitionList* parts, int32_t code, bint undrained_only, int64_t purged,
+    const char* why
 ) noexcept nogil:
     cdef Partition* p = parts.first
     while p != NULL:
-        if undrained_only:
+        if purged != 0:
+            _purge_partition(io, p, code, purged)
+        elif undrained_only:
             _abort_undrained(io, p, code, why)
         else:
             _abort_partition(io, p, code)
@@ -153,7 +208,7 @@ cdef void _abort_list(
 
 
 cdef void _abort(
-    IoThread* io, int32_t code, bint undrained_only, const char* why
+    IoThread* io, int32_t code, bint undrained_only, int64_t purged, const char* why
 ) noexcept nogil:
     cdef int32_t slot
     cdef Node* node
@@ -162,16 +217,22 @@ cdef void _abort(
     for slot in range(io.node_count + 1):
         node = node_at(io, slot)
         if node != NULL:
-            _abort_list(io, &node.due, code, undrained_only, why)
-            _abort_list(io, &node.lingering, code, undrained_only, why)
-            _abort_list(io, &node.held, code, undrained_only, why)
-            _abort_list(io, &node.resting, code, undrained_only, why)
+            _abort_list(io, &node.due, code, undrained_only, purged, why)
+            _abort_list(io, &node.lingering, code, undrained_only, purged, why)
+            _abort_list(io, &node.held, code, undrained_only, purged, why)
+            _abort_list(io, &node.resting, code, undrained_only, purged, why)
     look_at_touched(io)
 
 
 cdef void abort_all(IoThread* io, int32_t code) noexcept nogil:
-    _abort(io, code, False, NULL)
+    _abort(io, code, False, 0, NULL)
 
 
 cdef void abort_undrained(IoThread* io, int32_t code, const char* why) noexcept nogil:
-    _abort(io, code, True, why)
+    _abort(io, code, True, 0, why)
+
+
+cdef int64_t purge(IoThread* io, int32_t code, int64_t purged) noexcept nogil:
+    cdef int64_t failed = io.counters.records_failed
+    _abort(io, code, False, purged, NULL)
+    return io.counters.records_failed - failed

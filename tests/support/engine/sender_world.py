@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
-from fastprod._core.engine.control_queue import EventKind
-from fastprod.errors import KafkaError, RecordCancelledError, RecordDeadlineError
+from fastprod._core.delivery.result import ERR_PURGED
+from fastprod._core.engine.control_queue import PURGE_IN_FLIGHT, PURGE_QUEUED, EventKind
+from fastprod.errors import (
+    KafkaError,
+    RecordCancelledError,
+    RecordDeadlineError,
+    RecordPurgedError,
+)
 from support.engine.sender_steps import (
     SentBatch,
     Steps,
@@ -146,6 +152,26 @@ class World:
             assert error.was_sent is (each.value in self.left)
             each.excuse = "late"
 
+    def purge(self, purged: int) -> None:
+        """What has left, has not, or both, is given up."""
+        self.obey_events()
+        pending = [each for records in self.sent for each in records if not each.future.done()]
+        self.steps.engine.abort_pending(ERR_PURGED, 1, purged)
+        self.steps.door.obey()
+        (event,) = self.steps.events(EventKind.ON_PURGED)
+        count = 0
+        for each in pending:
+            was_sent = each.value in self.left
+            if purged & (PURGE_IN_FLIGHT if was_sent else PURGE_QUEUED):
+                error = each.future.exception(0)
+                assert isinstance(error, RecordPurgedError)
+                assert error.was_sent is was_sent
+                each.excuse = "purged"
+                count += 1
+            else:
+                assert not each.future.done()
+        assert event.item_count >= count  # those whose deadline is over are still in their batches
+
     def obey_events(self) -> None:
         """The control thread: a producer id for who asks."""
         if self.steps.events(EventKind.ON_PRODUCER_ID_WANTED):
@@ -282,7 +308,7 @@ class World:
                 if each.is_cancelled:
                     assert isinstance(found, RecordCancelledError)
                     assert each.value not in place, f"{each.value!r} left all the same"
-                elif isinstance(found, RecordDeadlineError):
+                elif isinstance(found, RecordDeadlineError | RecordPurgedError):
                     assert found.was_sent or each.value not in place
                 elif isinstance(found, KafkaError):
                     can_give_up = self.steps.config.retries < LARGEST_INT

@@ -1,0 +1,51 @@
+"""Purges: each call gets its own answer, and none waits for an engine that has ended."""
+
+from __future__ import annotations
+
+import threading
+
+from fastprod._core.delivery.result import ERR_PURGED
+from fastprod._core.engine.control_queue import PURGE_IN_FLIGHT, PURGE_QUEUED
+from fastprod.client.purges import Purges
+
+WAIT_S = 30.0
+
+
+class Asked:
+    """An engine that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[int, int, int]] = []
+        self.is_over = False
+        self.purges = Purges(self, lambda: self.is_over)
+
+    def abort_pending(self, code: int, token: int = 0, purged: int = 0) -> None:
+        self.commands.append((code, token, purged))
+        if not self.is_over:
+            self.purges.answered(token, token * 10)
+
+
+def test_each_call_is_told_its_own_count() -> None:
+    engine = Asked()
+    assert engine.purges.purge(queued=True, in_flight=False) == 10
+    assert engine.purges.purge(queued=False, in_flight=True) == 20
+    assert engine.purges.purge(queued=True, in_flight=True) == 30
+    assert engine.commands == [
+        (ERR_PURGED, 1, PURGE_QUEUED),
+        (ERR_PURGED, 2, PURGE_IN_FLIGHT),
+        (ERR_PURGED, 3, PURGE_QUEUED | PURGE_IN_FLIGHT),
+    ]
+    assert engine.purges.purge(queued=False, in_flight=False) == 0
+    assert len(engine.commands) == 3
+
+
+def test_nobody_waits_for_an_engine_that_has_ended() -> None:
+    engine = Asked()
+    engine.is_over = True
+    found: list[int] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(engine.purges.purge(queued=True, in_flight=True))
+    )
+    waiting.start()
+    waiting.join(WAIT_S)
+    assert found == [0]
