@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+LOOK_S = 1.0
 _AT_ONCE = 500
 _FATAL = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
@@ -13,8 +14,8 @@ _FATAL = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 class LiveReader:
     """confluent-kafka, committed records alone, in a thread of its own, in a `with`.
 
-    `seen` are offsets and values of each partition. `violations`: an end that has gone back, an
-    offset that has come twice, or that is gone.
+    `seen` are offsets and values of each partition. `violations`: a high watermark that has gone
+    back, an offset that has come twice, or that is gone. `looks`: at high watermarks.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
@@ -54,12 +55,13 @@ class LiveReader:
         self._consumer.close()
 
     def _run(self) -> None:
+        turn = 0
         try:
             while not self._over.is_set():
                 for message in self._consumer.consume(_AT_ONCE, timeout=0.2):
                     self._take(message)
-                for index in self.seen:
-                    self._look(index)
+                turn = (turn + 1) % len(self.seen)
+                self._look(turn)
         except BaseException as error:
             self.violations.append(f"live reader: {error!r}")
 
@@ -79,12 +81,16 @@ class LiveReader:
         rows.append((offset, value))
 
     def _look(self, index: int) -> None:
-        """The high watermark, as the last answer to a fetch told it."""
-        end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, index), cached=True)[
-            1
-        ]
-        if end < 0:
-            return
+        """The high watermark, as ListOffsets tells it.
+
+        (Answers to fetches may go back: a leader that is new has yet to learn it. Only ListOffsets
+        waits for that, KIP-207.)
+        """
+        place = TopicPartition(self._topic, index)
+        try:
+            end = self._consumer.get_watermark_offsets(place, timeout=LOOK_S, cached=False)[1]
+        except KafkaException:
+            return  # nobody leads now
         self.looks += 1
         if end < self._ends[index]:
             self.violations.append(
