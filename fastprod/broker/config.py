@@ -180,6 +180,13 @@ class BrokerConfig:
     log_index_interval_bytes: int = _int(4096, "bytes between two index entries")
     log_index_size_max_bytes: int = _int(10_485_760, "largest index of a segment", 4)
     log_cleanup_policy: str = _choice("delete", ("delete", "compact", "compact,delete"), "policy")
+    log_cleaner_enable: bool = _flag(True, "logs with cleanup.policy=compact are compacted")
+    log_cleaner_backoff_ms: int = _long(
+        15_000, "compaction is looked at so long after an append; Kafka: so often", 1
+    )
+    log_cleaner_dedupe_buffer_size: int = _long(
+        16_777_216, "memory for the keys of a log that is compacted; Kafka: 134217728", 1_048_576
+    )
     log_message_timestamp_type: str = _choice(
         "CreateTime", ("CreateTime", "LogAppendTime"), "whose clock stamps the records"
     )

@@ -106,11 +106,19 @@ class RecordBatch:
                 the limit given to `read_batches`.
             UnsupportedCompressionTypeError: the codec's library was not found here.
         """
+    def body(self) -> bytes:
+        """Return what follows the header, decompressed: the records, one after the other.
+
+        Raises:
+            CorruptRecordError: as `records`.
+            UnsupportedCompressionTypeError: likewise.
+        """
     def end_marker(self) -> EndTransactionMarker | None:
         """Return what a control batch says about its transaction (P-E.4).
 
         Returns:
-            None for a batch of data, and for control records of other kinds.
+            None for a batch of data, for control records of other kinds, and for a control batch
+            whose record was compacted away.
 
         Raises:
             InvalidRecordError: the record's key or value is too short.

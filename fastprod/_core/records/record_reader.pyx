@@ -375,8 +375,21 @@ cdef class RecordBatch:
         finally:
             reader_close(&view)
 
+    def body(self):
+        cdef const uint8_t* p = <const uint8_t*><const char*>self.data + self.position
+        cdef BatchView view
+        cdef FpStatus status
+        with nogil:
+            status = reader_open(&view, p, self.view.size, self.limit_bytes)
+        if status != FP_OK:
+            raise _error(status, &view, self.position)
+        try:
+            return (<const char*>view.at)[:view.end - view.at]
+        finally:
+            reader_close(&view)
+
     def end_marker(self):
-        if not self.is_control:
+        if not self.is_control or not self.view.record_count:
             return None
         (record,) = self.records()
         return _end_marker(record)

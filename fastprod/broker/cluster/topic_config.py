@@ -83,7 +83,7 @@ _ROWS = (
         "delete",
         choices=("delete", "compact", "compact,delete", "delete,compact"),
         broker_name="log_cleanup_policy",
-        doc="what becomes of old segments; compaction itself is not done here",
+        doc="what becomes of old segments, and of records that newer ones of their keys replace",
     ),
     _word(
         "compression.type", "producer", ["producer"], "batches stay as they are sent (B-C2.3)", ""
@@ -98,7 +98,12 @@ _ROWS = (
         "bytes between two index entries",
         broker="log_index_interval_bytes",
     ),
-    _long("max.compaction.lag.ms", INT64_MAX, "longest time without compaction", 1),
+    _long(
+        "max.compaction.lag.ms",
+        INT64_MAX,
+        "age at which a record is compacted, whatever the ratio",
+        1,
+    ),
     _integer(
         "max.message.bytes",
         1_048_588,
@@ -125,9 +130,14 @@ _ROWS = (
         "log_message_timestamp_type",
     ),
     TopicSetting(
-        "min.cleanable.dirty.ratio", DOUBLE, "0.5", 0, 1, doc="when compaction would start"
+        "min.cleanable.dirty.ratio",
+        DOUBLE,
+        "0.5",
+        0,
+        1,
+        doc="a log is compacted when so much of it has not been",
     ),
-    _long("min.compaction.lag.ms", 0, "shortest time without compaction"),
+    _long("min.compaction.lag.ms", 0, "age before which a record is not compacted"),
     _integer(
         "min.insync.replicas",
         1,
@@ -276,17 +286,21 @@ class TopicConfig:
 
     def _new_log_config(self) -> LogConfig:
         broker = self._broker
+        policy = self.text("cleanup.policy")
+        compact, deletes = "compact" in policy, "delete" in policy
+        lag_ms = self.number("max.compaction.lag.ms")
         return LogConfig(
             segment_bytes=self.number("segment.bytes"),
-            segment_ms=self.number("segment.ms"),
+            # The active segment is not compacted.
+            segment_ms=min(self.number("segment.ms"), lag_ms if compact else INT64_MAX),
             segment_jitter_ms=self.number("segment.jitter.ms"),
             segment_index_bytes=max(self.number("segment.index.bytes"), 12),
             index_interval_bytes=self.number("index.interval.bytes"),
-            retention_ms=self.number("retention.ms"),
-            retention_bytes=self.number("retention.bytes"),
+            retention_ms=self.number("retention.ms") if deletes else -1,
+            retention_bytes=self.number("retention.bytes") if deletes else -1,
             max_message_bytes=self.number("max.message.bytes"),
             codec_limit_bytes=broker.socket_request_max_bytes,
-            compact="compact" in self.text("cleanup.policy"),
+            compact=compact,
             log_append_time=self.text("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms=self.number(_BEFORE),
             timestamp_after_max_ms=self.number(_AFTER),
@@ -294,4 +308,9 @@ class TopicConfig:
             sync=cast("Sync", broker.sync),
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
             producer_batches=broker.producer_batches_remembered,
+            delete_retention_ms=self.number("delete.retention.ms"),
+            min_cleanable_dirty_ratio=float(self.text("min.cleanable.dirty.ratio")),
+            min_compaction_lag_ms=self.number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=lag_ms,
+            cleaner_buffer_bytes=broker.log_cleaner_dedupe_buffer_size,
         )

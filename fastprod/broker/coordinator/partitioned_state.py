@@ -74,7 +74,7 @@ STATE_TOPIC_CONFIG: Final = {
     "retention.ms": "-1",
     "segment.bytes": str(_SEGMENT_BYTES),
 }
-"""Settings of such a topic. Kafka compacts it; here it is written anew from time to time."""
+"""Settings of such a topic. It is compacted, and written anew when it grows faster than that."""
 
 
 class CoordinatorError(Exception):

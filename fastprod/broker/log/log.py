@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch, inspect, stamp
+from fastprod.broker.log.cleaning.swapping_log import SwappingLog
 from fastprod.broker.log.end_transaction_marker import (
     EndTransactionMarker,
     encode_marker,
@@ -20,7 +20,6 @@ from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_directory import LogDirectory
 from fastprod.broker.log.log_error import LogError, OffsetOutOfRange
 from fastprod.broker.log.log_files import LogFiles
-from fastprod.broker.log.log_reader import LogReader
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_replay import end_transaction, replay
 from fastprod.broker.log.producer_states import ProducerStates
@@ -30,17 +29,14 @@ from fastprod.broker.log.segments.memory_segment import MemorySegment
 from fastprod.broker.log.segments.segment import Appended, AppendInfo, Segment
 from fastprod.broker.log.validation import validate_produced
 from fastprod.broker.threads.clock import Clock
-from fastprod.error_codes import KAFKA_STORAGE_ERROR
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["AppendInfo", "InvalidBatch", "Log", "LogError", "OffsetOutOfRange"]
 
-_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
-
-class Log(LogReader):
+class Log(SwappingLog):
     """The log of one partition.
 
     One thread at a time calls `append`; any thread may call everything else meanwhile.
@@ -63,12 +59,8 @@ class Log(LogReader):
     __slots__ = (
         "__weakref__",
         "_clock",
-        "_closed",
-        "_failure",
-        "_files",
         "_on_append",
         "_on_roll",
-        "config",
         "discard",
     )
 
@@ -82,15 +74,11 @@ class Log(LogReader):
         discard: bool = False,
         topic_id: UUID | None = None,
     ) -> None:
-        super().__init__(topic, partition)
-        self.config = config
+        super().__init__(topic, partition, config)
         self.discard = discard
         self._clock = clock
-        self._failure = ""
-        self._closed = False
         self._on_append: Callable[[Log], None] | None = None
         self._on_roll: Callable[[Log], None] | None = None
-        self._files: LogFiles | None = None
         if directory is not None and not discard:
             shared = directory if isinstance(directory, LogDirectory) else None
             path = directory.path if isinstance(directory, LogDirectory) else directory
@@ -106,6 +94,7 @@ class Log(LogReader):
         self._producers = loaded.producers
         self._transactions = loaded.transactions
         self._epochs = loaded.epochs
+        self.cleaned_offset = min(files.folder.read_cleaned() or 0, self._end_offset)
 
     @property
     def is_closed(self) -> bool:
@@ -270,13 +259,6 @@ class Log(LogReader):
             )
         return self._producers
 
-    def _refuse_if_unusable(self) -> None:
-        if self._failure:
-            raise LogError(KAFKA_STORAGE_ERROR, self._failure)
-        if self._closed:
-            text = f"the log of {self.topic}-{self.partition} is closed"
-            raise LogError(KAFKA_STORAGE_ERROR, text)
-
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         epochs = LeaderEpochs(self._epochs.entries)
         epochs.assign(epoch, start_offset)
@@ -297,17 +279,6 @@ class Log(LogReader):
             self._segments[-1].append(appended, sync)
         except OSError as error:
             self._fail("append to", error)
-
-    def _fail(self, what: str, error: OSError, is_half_done: bool = False) -> NoReturn:
-        """Refuse all further appends: it is not known what the files hold.
-
-        Without descriptors nothing was done, and it can be tried again, unless `is_half_done`.
-        """
-        text = f"cannot {what} the log of {self.topic}-{self.partition}: {error}"
-        if is_half_done or error.errno not in _NO_DESCRIPTOR:
-            text += "; the partition takes no more records until the broker is started again"
-            self._failure = text
-        raise LogError(KAFKA_STORAGE_ERROR, text) from error
 
     def _roll(self, now_ms: int) -> None:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -434,6 +405,7 @@ class Log(LogReader):
         for segment in reversed(gone):
             segment.delete()
         self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
+        self.cleaned_offset = min(self.cleaned_offset, self._end_offset)
         self._start_offset = min(self._start_offset, self._end_offset)
         self._cuts += 1
         self._epochs.truncate_to(self._end_offset)

@@ -35,6 +35,11 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "timestamp_after_max_ms": (0, _INT64_MAX),
     "producer_id_expiration_ms": (1, _INT64_MAX),
     "producer_batches": (1, 1_000),
+    "delete_retention_ms": (0, _INT64_MAX),
+    "min_cleanable_dirty_ratio": (0, 1),
+    "min_compaction_lag_ms": (0, _INT64_MAX),
+    "max_compaction_lag_ms": (1, _INT64_MAX),
+    "cleaner_buffer_bytes": (0, _INT64_MAX),
 }
 
 
@@ -53,7 +58,7 @@ class LogConfig:
         retention_bytes: size that old segments are deleted down to; -1: none.
         max_message_bytes: largest batch, header included.
         codec_limit_bytes: most bytes of a batch's decompressed records.
-        compact: each record needs a key (B-C4.6).
+        compact: each record needs a key, and goes when a newer one of its key has come (B-C4.6).
         log_append_time: the broker's clock stamps the records (B-C2.2).
         timestamp_before_max_ms: how old a record may be.
         timestamp_after_max_ms: how far ahead of the broker's clock a record may be.
@@ -64,6 +69,12 @@ class LogConfig:
         producer_id_expiration_ms: silence after which a producer is forgotten (B-C6.6).
         producer_batches: last batches of a producer that are recognized when they come again;
             Kafka's 5 (B-C6.5).
+        delete_retention_ms: compaction keeps tombstones for so long after it has met them.
+        min_cleanable_dirty_ratio: the log is compacted when so much of what can be compacted has
+            not been: 0 to 1.
+        min_compaction_lag_ms: a record is not compacted before this age.
+        max_compaction_lag_ms: the log is compacted when a record is older, whatever the ratio.
+        cleaner_buffer_bytes: what compaction may take to remember keys.
 
     Raises:
         ValueError: a setting is out of its range.
@@ -86,6 +97,11 @@ class LogConfig:
     sync: Sync = "never"
     producer_id_expiration_ms: int = _DAY_MS
     producer_batches: int = 5
+    delete_retention_ms: int = _DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
+    cleaner_buffer_bytes: int = 16 * 1024 * 1024
 
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():

@@ -12,6 +12,7 @@ from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import encode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.recovery import LoadedLog, load
+from fastprod.broker.log.segments.file_segment import FileSegment
 from fastprod.broker.log.segments.segment import Segment
 from fastprod.broker.threads.clock import Clock
 
@@ -135,6 +136,41 @@ class LogFiles:
         made = self.folder.new_segment(end_offset, self._clock.time_ms(), config, jitter_ms)
         self._has_new_names = True
         return made
+
+    def new_cleaned(self, base_offset: int, config: LogConfig) -> FileSegment:
+        """Make the files of a segment that is to take the place of others."""
+        if self.folder.read_cleaned() is None:
+            # First: a log that has gaps must be known by it.
+            self.folder.write_cleaned(0, config.sync != "never")
+        return self.folder.new_cleaned(base_offset, self._clock.time_ms(), config)
+
+    def swap(
+        self, cleaned: Segment, replaced: Sequence[Segment], end_offset: int, config: LogConfig
+    ) -> FileSegment:
+        """Put a segment in the place of others; returns it as it is there.
+
+        Args:
+            cleaned: made by `new_cleaned`, complete and synced.
+            replaced: neighbours, oldest first.
+            end_offset: where the segment behind them begins.
+            config: of the log.
+        """
+        with self._flush_lock:
+            base_offset = cleaned.base_offset
+            cleaned.close()
+            self.folder.commit_cleaned(base_offset)
+            for each in replaced:
+                each.close()
+            self.folder.finish_swap(base_offset, [each.base_offset for each in replaced])
+            created_ms = replaced[0].created_ms
+            made = FileSegment(self.folder.path, base_offset, created_ms, config)
+            made.load(end_offset)
+            self._has_new_names = True
+            return made
+
+    def save_cleaned(self, offset: int, config: LogConfig) -> None:
+        """Checkpoint how far the log was compacted."""
+        self.folder.write_cleaned(offset, config.sync != "never")
 
     def flush(
         self, segments: Callable[[], Sequence[Segment]], config: LogConfig, closed_only: bool

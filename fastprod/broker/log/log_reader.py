@@ -36,6 +36,7 @@ class LogReader:
         "_cuts",
         "_end_offset",
         "_epochs",
+        "_is_swapping",
         "_lock",
         "_producers",
         "_segments",
@@ -58,6 +59,8 @@ class LogReader:
         self._end_offset = 0
         # How often records were removed: a read during which it grows is done again.
         self._cuts = 0
+        # Files are being replaced: for so long the segments are not what their files hold.
+        self._is_swapping = False
         self.appended_bytes = 0
 
     @property
@@ -144,6 +147,9 @@ class LogReader:
         """
         while True:
             cuts = self._cuts
+            if self._is_swapping:
+                self._await_swap()
+                continue
             end_offset = self._end_offset
             if not self._start_offset <= offset <= end_offset:
                 raise OffsetOutOfRange(offset, self._start_offset, end_offset)
@@ -159,6 +165,11 @@ class LogReader:
             if cuts == self._cuts:
                 return found
 
+    def _await_swap(self) -> None:
+        """Wait for some milliseconds, until files have taken the place of others."""
+        with self._lock:
+            pass
+
     def _unreadable(self, error: OSError) -> LogError:
         what = f"the log of {self.topic}-{self.partition} cannot be read"
         return LogError(KAFKA_STORAGE_ERROR, f"{what}: {error}")
@@ -171,6 +182,9 @@ class LogReader:
         """
         while True:
             cuts = self._cuts
+            if self._is_swapping:
+                self._await_swap()
+                continue
             end_offset = self._end_offset
             try:
                 found = find_timestamp(self._segments, timestamp, self._start_offset)

@@ -1,4 +1,4 @@
-"""LogUpkeep: retention and fsync of logs, in a background thread."""
+"""LogUpkeep: retention, compaction and fsync of logs, in a background thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_error import LogError
 from fastprod.broker.threads.clock import Clock
@@ -49,7 +50,9 @@ class _Job:
 
 
 class LogUpkeep:
-    """Drops old segments (B-C4.5) and syncs files (B-C8.1) when it is time, in a thread of its own.
+    """Drops old segments (B-C4.5), compacts logs (B-C4.6) and syncs files (B-C8.1) when it is time.
+
+    It has a thread of its own.
 
     Complete segments are always synced: recovery need not walk them then.
 
@@ -60,16 +63,24 @@ class LogUpkeep:
         clock: the broker's.
         retention_check_interval_ms: time from an append to the check of retention.
         sync_interval_ms: time from an append to its fsync; None: no fsync.
+        cleaner_backoff_ms: time from an append to a log that is compacted to a look whether it is
+            time; None: nothing is compacted.
     """
 
     def __init__(
-        self, clock: Clock, retention_check_interval_ms: int, sync_interval_ms: int | None
+        self,
+        clock: Clock,
+        retention_check_interval_ms: int,
+        sync_interval_ms: int | None,
+        cleaner_backoff_ms: int | None = None,
     ) -> None:
         self._clock = clock
         self._jobs = [_Job(retention_check_interval_ms, _retain)]
         self._roll_job = _Job(_SYNC_AFTER_ROLL_MS, _flush_closed)
         if sync_interval_ms is not None:
             self._jobs.append(_Job(sync_interval_ms, _flush))
+        self._clean_job = _Job(cleaner_backoff_ms or 0, self._clean)
+        self._cleans = cleaner_backoff_ms is not None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -98,7 +109,16 @@ class LogUpkeep:
         await_end(self._thread)
 
     def _grown(self, log: Log) -> None:
-        self._add(log, self._jobs)
+        is_cleaned = self._cleans and log.config.compact
+        self._add(log, (*self._jobs, self._clean_job) if is_cleaned else self._jobs)
+
+    def _clean(self, log: Log) -> int | None:
+        if not log.config.compact:
+            return None
+        try:
+            return clean(log, self._clock.time_ms(), lambda: self._is_closed or log.is_closed)
+        except CleaningStopped:
+            return None
 
     def _rolled(self, log: Log) -> None:
         self._add(log, (self._roll_job,))
@@ -124,7 +144,7 @@ class LogUpkeep:
         """Wait until something is due; None: closed."""
         with self._changed:
             while not self._is_closed:
-                jobs = (*self._jobs, self._roll_job)
+                jobs = (*self._jobs, self._roll_job, self._clean_job)
                 waiting = [job for job in jobs if job.due_ns is not None]
                 first = min(waiting, key=_due_ns, default=None)
                 if first is not None and _due_ns(first) <= self._clock.monotonic_ns():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from fastprod.broker.log.segments.file_handle import replace_file, sync_folder
 from fastprod.broker.log.segments.file_segment import FileSegment, file_name
 from fastprod.errors import ConfigError
 
+_CLEANED: Final = "cleaner-offset-checkpoint"
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _OFFSETS: Final = "offsets-checkpoint"
 _START: Final = "log-start-offset"
@@ -24,6 +26,10 @@ _SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snaps
 
 # Longest file name on most systems.
 _MAX_NAME_LENGTH: Final = 255
+
+# Of files that are to take the place of others, while they are made, and once they are complete.
+_MADE: Final = ".cleaned"
+_SWAPPED: Final = ".swap"
 
 METADATA_FILE: Final = "partition.metadata"
 """The first file of a folder, with the topic's id."""
@@ -130,7 +136,7 @@ class PartitionFolder:
 
     def remove_leftovers(self) -> None:
         """Delete what an interrupted deletion left, and indexes without a log (B-C1.2, B-C8.5)."""
-        for pattern in ("*.deleted", "*.cleaned", "*.tmp"):
+        for pattern in ("*.deleted", f"*{_MADE}", f"*{_SWAPPED}", "*.tmp"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)
         logs = set(self.offsets_of(".log"))
@@ -185,6 +191,55 @@ class PartitionFolder:
             return int(fields.get(_START, "-1")), int(fields.get(_RECOVERY, "0"))
         except ValueError:
             return -1, 0
+
+    def write_cleaned(self, offset: int, sync: bool) -> None:
+        """Write how far the log was compacted."""
+        write_checkpoint(self.path / _CLEANED, (str(offset),), sync)
+
+    def read_cleaned(self) -> int | None:
+        """How far the log was compacted; None: it never was, or the file is damaged."""
+        lines = read_checkpoint(self.path / _CLEANED)
+        try:
+            return int(lines[0]) if lines else None
+        except ValueError:
+            return None
+
+    def new_cleaned(self, base_offset: int, now_ms: int, config: LogConfig) -> FileSegment:
+        """Make the files of a segment that is to take the place of others."""
+        segment = FileSegment(self.path, base_offset, now_ms, config, suffix=_MADE)
+        segment.create()
+        return segment
+
+    def commit_cleaned(self, base_offset: int) -> None:
+        """From now on, and after a crash, what was made has the place of the others."""
+        # The log last: with it, the indexes are there, too.
+        for suffix in (".timeindex", ".index", ".log"):
+            made = self.path / file_name(base_offset, suffix + _MADE)
+            made.rename(self.path / file_name(base_offset, suffix + _SWAPPED))
+        sync_folder(self.path)
+
+    def finish_swap(self, base_offset: int, replaced: Sequence[int]) -> None:
+        """Remove the segments that were replaced, and give the new one its name."""
+        for offset in replaced:
+            if offset != base_offset:
+                for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+                    (self.path / file_name(offset, suffix)).unlink(missing_ok=True)
+        for suffix in (".timeindex", ".index", ".log"):
+            swapped = self.path / file_name(base_offset, suffix + _SWAPPED)
+            # Each of them may have its name already.
+            with contextlib.suppress(FileNotFoundError):
+                swapped.replace(self.path / file_name(base_offset, suffix))
+
+    def finish_swaps(self, config: LogConfig) -> None:
+        """Finish what a crash has interrupted; what was not committed is a leftover (B-C8.5)."""
+        for path in sorted(self.path.glob(f"*.log{_SWAPPED}")):
+            base_offset = int(path.name.partition(".")[0])
+            swapped = FileSegment(self.path, base_offset, 0, config, suffix=_SWAPPED)
+            end = swapped.recover()[0]
+            swapped.finish()
+            swapped.close()
+            replaced = [each for each in self.offsets_of(".log") if base_offset <= each < end]
+            self.finish_swap(base_offset, replaced)
 
     def sync(self, with_own: bool = True) -> None:
         """Sync the names in it, and its own: they survive a power cut."""

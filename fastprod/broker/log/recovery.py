@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from fastprod.broker.log.leader_epochs import LeaderEpochs
@@ -49,6 +50,10 @@ def load(
     Raises:
         OSError: the files cannot be read or written.
     """
+    if folder.read_cleaned() is not None:
+        # There are gaps.
+        config = replace(config, compact=True)
+        folder.finish_swaps(config)
     folder.remove_leftovers()
     saved_start, recovery_point = folder.read_offsets()
     segments = [

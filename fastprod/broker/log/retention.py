@@ -17,7 +17,9 @@ def _count_old(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> i
     if config.retention_ms < 0:
         return 0
     for count, segment in enumerate(segments):
-        if now_ms - _newest_ms(segment) <= config.retention_ms or segment.size_bytes == 0:
+        # The active one may be empty, and others that were compacted.
+        is_new = segment.size_bytes == 0 and segment is segments[-1]
+        if now_ms - _newest_ms(segment) <= config.retention_ms or is_new:
             return count
     return len(segments)
 

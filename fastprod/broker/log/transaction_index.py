@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -152,6 +152,38 @@ class TransactionIndex:
                 path = self._folder / file_name(base_offset, _SUFFIX)
                 self._unsynced.discard(path)
                 path.unlink(missing_ok=True)
+
+    def replace_segments(
+        self, base_offsets: Sequence[int], end_offset: int, kept: Sequence[AbortedTxn]
+    ) -> None:
+        """Keep these alone of neighbouring segments, which are one segment now.
+
+        Args:
+            base_offsets: of the segments; the first is that of the new one.
+            end_offset: where the segment behind them begins.
+            kept: of those whose markers lie in them.
+
+        Raises:
+            OSError: a file cannot be changed.
+        """
+        entries, first = self._entries, base_offsets[0]
+        start = bisect_left(entries, first, key=_last_offset)
+        end = bisect_left(entries, end_offset, key=_last_offset)
+        if start == end:
+            return
+        self._entries = [*entries[:start], *kept, *entries[end:]]
+        if self._folder is None:
+            return
+        for base_offset in base_offsets[1:]:
+            path = self._folder / file_name(base_offset, _SUFFIX)
+            self._unsynced.discard(path)
+            path.unlink(missing_ok=True)
+        path = self._folder / file_name(first, _SUFFIX)
+        self._unsynced.discard(path)
+        if kept:
+            replace_file(path, b"".join(_ENTRY.pack(_VERSION, *each) for each in kept), sync=True)
+        else:
+            path.unlink(missing_ok=True)
 
     def flush(self) -> None:
         """Sync what was written: it survives a power cut.

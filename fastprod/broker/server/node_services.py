@@ -137,11 +137,7 @@ class NodeServices:
         self._directory = None if data_dir is None else DataDirectory(data_dir)
         self._log_directory = None if data_dir is None else LogDirectory(data_dir)
         self._log_directories: dict[int, LogDirectory] = {}
-        self.log_upkeep = LogUpkeep(
-            clock,
-            config.log_retention_check_interval_ms,
-            config.sync_interval_ms if config.sync == "interval" else None,
-        )
+        self.log_upkeep = _new_upkeep(config, clock)
         # A client's time limits of fetches are real time, whatever `clock` says.
         self.purgatory = DelayedOperationPurgatory(
             "fastprod-broker-fetch-timer", SystemClock(), _operation_failed
@@ -450,6 +446,15 @@ class NodeServices:
         """In the child of a fork: close the folder's descriptor; the parent keeps the folder."""
         if self._directory is not None:
             self._directory.abandon()
+
+
+def _new_upkeep(config: BrokerConfig, clock: Clock) -> LogUpkeep:
+    return LogUpkeep(
+        clock,
+        config.log_retention_check_interval_ms,
+        config.sync_interval_ms if config.sync == "interval" else None,
+        config.log_cleaner_backoff_ms if config.log_cleaner_enable else None,
+    )
 
 
 def _operation_failed(error: BaseException) -> None:

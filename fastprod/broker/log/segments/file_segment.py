@@ -47,6 +47,7 @@ class FileSegment:
         created_ms: the broker's clock now.
         config: sizes of the indexes, and the limit for decompressed records.
         jitter_ms: taken off `segment.ms`.
+        suffix: of the names of its files, for one that is to take the place of others.
 
     It needs `create`, `load` or `recover` before anything else.
 
@@ -63,6 +64,7 @@ class FileSegment:
         "_is_gone",
         "_largest_offset",
         "_positions",
+        "_suffix",
         "_times",
         "base_offset",
         "created_ms",
@@ -80,22 +82,24 @@ class FileSegment:
         created_ms: int,
         config: LogConfig,
         jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self._folder = folder
         self._config = config
-        self._file = KeptFile(folder / file_name(base_offset, ".log"))
+        self._suffix = suffix
+        self._file = KeptFile(folder / file_name(base_offset, f".log{suffix}"))
         self._make_indexes()
         self._is_dirty = False
         self._is_gone = False
         self._reset()
 
     def _make_indexes(self) -> None:
-        base = self.base_offset
-        self._positions = OffsetIndex(self._folder / file_name(base, ".index"), base)
-        self._times = TimeIndex(self._folder / file_name(base, ".timeindex"), base)
+        base, suffix = self.base_offset, self._suffix
+        self._positions = OffsetIndex(self._folder / file_name(base, f".index{suffix}"), base)
+        self._times = TimeIndex(self._folder / file_name(base, f".timeindex{suffix}"), base)
 
     def _reset(self) -> None:
         self.size_bytes = 0

@@ -1,0 +1,182 @@
+"""Segments that are rewritten, and what a crash leaves of that (B-C4.6, B-C8.5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean
+from support.broker.compacted_log import CompactedLog
+
+
+def filled(directory: Path | None, count: int = 60, **settings: Any) -> CompactedLog:
+    made = CompactedLog(directory, **settings)
+    for number in range(count):
+        made.append([(b"k%d" % (number % 7), b"%d" % number)])
+    return made
+
+
+@pytest.fixture(params=["memory", "files"])
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path if request.param == "files" else None
+
+
+def test_only_the_newest_record_of_each_key_stays(directory: Path | None) -> None:
+    """B-C4.6: but for the active segment; offsets stay, the log becomes small."""
+    made = filled(directory)
+    end, before = made.log.log_end_offset, made.log.size_bytes
+    clean(made.log, made.clock.time_ms())
+    active = made.log.segments()[-1].base_offset
+    offsets = [each.offset for found in made.log.batches() for each in found.records()]
+    assert offsets == [*range(active - 7, end)]
+    assert (made.log.log_end_offset, made.log.log_start_offset) == (end, 0)
+    assert made.log.size_bytes < before / 3
+    assert made.log.cleaned_offset == active
+    made.check()
+    # Offsets that are gone are read from the next one that is there.
+    (part,) = made.log.read(1, 10, True)
+    assert int.from_bytes(bytes(part)[:8], "big") == active - 7
+    made.log.close()
+
+
+def test_a_tombstone_stays_for_a_while(directory: Path | None) -> None:
+    """delete.retention.ms, from when it was first met."""
+    made = CompactedLog(directory)
+    made.append([(b"gone", b"1")])
+    made.append([(b"gone", None)])
+
+    def tombstones() -> int:
+        for number in range(20):
+            made.append([(b"other", b"%d" % number * 40)])
+        clean(made.log, made.clock.time_ms())
+        made.check()
+        records = [each for found in made.log.batches() for each in found.records()]
+        assert (b"gone", b"1") not in [(each.key, each.value) for each in records]
+        return sum(each.key == b"gone" for each in records)
+
+    assert tombstones() == 1
+    made.clock.advance(900)
+    assert tombstones() == 1
+    made.clock.advance(101)
+    assert tombstones() == 0
+    made.log.close()
+
+
+def test_with_delete_old_segments_go_too(directory: Path | None) -> None:
+    """cleanup.policy=compact,delete"""
+    made = filled(directory, retention_ms=1000)
+    clean(made.log, made.clock.time_ms())
+    assert made.log.run_retention_now() == 0
+    made.clock.advance(1001)
+    assert made.log.run_retention_now() > 0
+    assert made.log.log_start_offset == made.log.log_end_offset
+    made.log.close()
+
+
+def test_keys_that_do_not_fit_are_cleaned_in_turns(directory: Path | None) -> None:
+    """Bounded memory: the map has room for 100 keys here."""
+    made = CompactedLog(directory, cleaner_buffer_bytes=0)
+    for number in range(400):
+        made.append([(b"k%d" % (number % 150), b"%d" % number)])
+    ends = []
+    for _ in range(12):
+        clean(made.log, made.clock.time_ms())
+        made.check()
+        ends.append(made.log.cleaned_offset)
+    assert ends[0] < ends[1]
+    assert ends[-1] == made.log.segments()[-1].base_offset
+    made.log.close()
+
+
+def test_a_stop_is_not_waited_for(tmp_path: Path) -> None:
+    """B-C4.6: what was being made is removed."""
+    made = filled(tmp_path)
+    answers = iter([False] * 30)
+    with pytest.raises(CleaningStopped):
+        clean(made.log, made.clock.time_ms(), lambda: next(answers, True))
+    assert list((tmp_path / "t-0").glob("*.cleaned")) == []
+    made.check()
+    made.log.close()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_kill_at_any_step_leaves_a_whole_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C8.5: each rename and each removal could be the last one."""
+    step, is_over = 0, False
+    while not is_over:
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        made = filled(folder, 40)
+        left = [step]
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace", "unlink"):
+                patch.setattr(Path, name, counted(getattr(Path, name), left))
+            try:
+                clean(made.log, made.clock.time_ms())
+                is_over = True
+            except Killed:
+                pass
+        made.reopen(is_clean=False)
+        made.check()
+        leftovers = [path.name for path in (folder / "t-0").iterdir()]
+        assert not [name for name in leftovers if name.endswith((".cleaned", ".swap"))]
+        clean(made.log, made.clock.time_ms())
+        made.check()
+        made.log.close()
+        step += 1
+    assert step > 5
+
+
+def counted(does: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
+    def do(*args: Any, **more: Any) -> Any:
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return does(*args, **more)
+
+    return do
+
+
+def test_readers_go_on_meanwhile(tmp_path: Path) -> None:
+    """B-C5: they see whole batches in ascending offsets, each record as it was written."""
+    made = filled(tmp_path, 200)
+    stop, faults = threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                records = [each for found in made.log.batches() for each in found.records()]
+                offsets = [each.offset for each in records]
+                assert offsets == sorted(set(offsets))
+                known = len(made.written)
+                for each in records:
+                    if each.offset < known:
+                        assert made.written[each.offset][1:] == (each.key, each.value)
+            except BaseException as error:
+                faults.append(error)
+                return
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for each in readers:
+        each.start()
+    try:
+        for round in range(10):
+            clean(made.log, made.clock.time_ms())
+            for number in range(40):
+                made.append([(b"k%d" % (number % 7), b"%d" % round)])
+    finally:
+        stop.set()
+        for each in readers:
+            each.join(30)
+    assert faults == []
+    made.check()
+    made.log.close()
