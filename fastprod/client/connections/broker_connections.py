@@ -231,9 +231,11 @@ class BrokerConnections:
         delay_ms = LONGEST_SLEEP_MS
         for node_id in tuple(self._wanted):
             node = self._metadata.cluster.node(node_id)
-            if node is not None and self._states.can_connect(node_id, now_ms):
+            if node is None:
+                continue  # the engine asks once: it stays wanted until metadata knows it again
+            if self._states.can_connect(node_id, now_ms):
                 self.connect(node, now_ms)
-            if node is None or not self._states.is_disconnected(node_id):
+            if not self._states.is_disconnected(node_id):
                 self._wanted.discard(node_id)
             else:
                 delay_ms = min(delay_ms, self._states.connection_delay_ms(node_id, now_ms))

@@ -14,6 +14,7 @@ from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA
 from fastprod.records import Node
 from support.engine.network_world import AF_INET, BOOTSTRAP_SLOT, World
 from support.oracle import kio_codec
+from support.oracle.metadata_world import B1, B2, answer
 
 
 def test_the_first_turn_connects_to_a_bootstrap_server() -> None:
@@ -206,3 +207,22 @@ def test_it_ends_with_the_io_thread() -> None:
     world = World()
     world.tell(EventKind.ON_STOPPED)
     assert world.client._is_stopped
+
+
+def test_a_node_that_metadata_does_not_name_now_is_connected_to_when_it_does() -> None:
+    """P-D.5.1: the engine asks once for a connection, and brokers leave out those that are down."""
+    world = World(enable_idempotence=False)
+
+    def learn(*nodes: Node) -> None:
+        world.metadata.update(
+            world.metadata.new_request(world.now_ms), answer(nodes=nodes), world.now_ms
+        )
+
+    slot = world.slot(2)
+    learn(B1)
+    world.tell(EventKind.ON_CONNECT_WANTED, slot)
+    world.turn()
+    assert world.engine.take("connect") == []
+    learn(B1, B2)
+    world.turn()
+    assert [each[0] for each in world.engine.take("connect")] == [slot]
