@@ -6,6 +6,7 @@ import random
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fastprod import KafkaProducer, ProducerInterceptor, RecordFuture
@@ -181,3 +182,30 @@ def wait_until_memory_is_back(producer: KafkaProducer, peer: Peer) -> None:
         return bool(found["buffer_available_bytes"] == found["buffer_total_bytes"])
 
     peer.wait_until(is_back, WAIT_S, "the pool whole again")
+
+
+def test_rows_of_a_bulk_keep_their_offsets_beside_cancelled_records(peer: Peer) -> None:
+    """Also the ranges and the arrays of what shares batches with them."""
+    with quick_producer(peer, linger_ms=LONG_MS) as producer:
+        producer.warmup("t")
+        single, bulks = [], []
+        for number in range(20):
+            single.append(producer.send("t", b"back", partition=0))
+            bulks.append(
+                producer.send_many(
+                    "t", [b"%d.%d" % (number, n) for n in range(3)], partitions=[0] * 3
+                )
+            )
+        assert all(future.cancel() for future in single[::2])
+        producer.flush(WAIT_S)
+        values = peer.values("t", 0)
+        assert len(values) == 70
+        for number, bulk in enumerate(bulks):
+            told = bulk.result(WAIT_S)
+            (found,) = told.ranges
+            wanted = [b"%d.%d" % (number, n) for n in range(3)]
+            assert values[found.first_offset : found.first_offset + 3] == wanted
+            first = found.first_offset
+            assert np.array_equal(bulk.arrays().offsets, np.arange(first, first + 3))
+        for future in single[1::2]:
+            assert values[future.result(0).offset] == b"back"

@@ -102,10 +102,11 @@ def test_what_waits_to_be_sent_again_counts_as_under_way(peer: Peer) -> None:
 def test_memory_comes_back_and_the_connection_stays(peer: Peer) -> None:
     with quick_producer(peer, linger_ms=0, batch_size=16_384, buffer_memory=1 << 18) as producer:
         producer.warmup("t")
-        peer.on(PRODUCE).hold()
+        rule = peer.on(PRODUCE).hold()
         while not producer.try_send("t", bytes(5_000), partition=0).done():
             pass
         assert producer.purge(queued=True, in_flight=True) > 10
+        rule.cancel()
         peer.release()
 
         def is_back() -> bool:

@@ -179,7 +179,7 @@ cdef void _purge_partition(IoThread* io, Partition* p, int32_t code, int64_t pur
     batch = p.flight_first
     while batch != NULL and purged & PURGE_IN_FLIGHT:
         following = batch.flight_next
-        if batch.requests > 0:
+        if batch.requests != 0:
             _give_up(io, p, batch, code)    # its request keeps the slabs (P-D.8.4)
         batch = following
     sequence_settle(io, p)
