@@ -55,7 +55,7 @@ class Broker(BrokerSecurity):
 
     What it serves has the versions that Kafka 4.3 lists, topic ids (KIP-516) and leaders in answers
     (KIP-951) among them; `max_versions` pins those of an older one. After start clients can change
-    the limits of connections (IncrementalAlterConfigs) and how fast an address may connect
+    topics, the limits of connections (IncrementalAlterConfigs) and how fast an address may connect
     (AlterClientQuotas). Consumer groups follow the classic protocol or that of KIP-848, with
     static members; their offsets are in the topic __consumer_offsets, which is hidden.
 

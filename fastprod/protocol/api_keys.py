@@ -23,6 +23,7 @@ SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
+DELETE_RECORDS: Final = 21
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
 ADD_PARTITIONS_TO_TXN: Final = 24
@@ -34,7 +35,9 @@ DESCRIBE_ACLS: Final = 29
 CREATE_ACLS: Final = 30
 DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
+ALTER_CONFIGS: Final = 33
 SASL_AUTHENTICATE: Final = 36
+CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
 ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
@@ -71,6 +74,7 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         API_VERSIONS: "ApiVersions",
         CREATE_TOPICS: "CreateTopics",
         DELETE_TOPICS: "DeleteTopics",
+        DELETE_RECORDS: "DeleteRecords",
         INIT_PRODUCER_ID: "InitProducerId",
         OFFSET_FOR_LEADER_EPOCH: "OffsetForLeaderEpoch",
         ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
@@ -82,7 +86,9 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         CREATE_ACLS: "CreateAcls",
         DELETE_ACLS: "DeleteAcls",
         DESCRIBE_CONFIGS: "DescribeConfigs",
+        ALTER_CONFIGS: "AlterConfigs",
         SASL_AUTHENTICATE: "SaslAuthenticate",
+        CREATE_PARTITIONS: "CreatePartitions",
         DELETE_GROUPS: "DeleteGroups",
         ELECT_LEADERS: "ElectLeaders",
         INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log
 from fastprod.error_codes import NONE
@@ -259,6 +260,31 @@ class Partition:
                 raise PartitionDeleted(f"{self.topic}-{self.index} was deleted")
             done = self.log.append_marker(marker, self.leader_epoch)
             return AppendedAt(self.leader, self.leader_epoch, done.last_offset + 1)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Have other settings of its topic hold."""
+        # As in Kafka: with fewer replicas no append with acks=all could succeed.
+        self.min_isr = min(config.number("min.insync.replicas"), len(self.replicas))
+        for log in self.logs():
+            log.config = config.log_config()
+
+    def delete_records_at(self, node_id: int, offset: int) -> int:
+        """Delete what lies before an offset; where the log begins then.
+
+        Args:
+            node_id: node that was asked.
+            offset: the first that stays; -1: the high watermark.
+
+        Raises:
+            NotLeader: the node does not lead it.
+            OffsetOutOfRange: as `Log.delete_records`.
+            LogError: the files cannot be changed (56).
+        """
+        with self.lock:
+            if self.is_deleted or not self.leads(node_id):
+                raise NotLeader(f"node {node_id} does not lead {self.topic}-{self.index}")
+            log = self.log_at(node_id)
+            return log.delete_records(log.high_watermark if offset == -1 else offset)
 
     def move_leader(self, node_id: int, live: Collection[int]) -> int:
         """Let another node lead it, or none (-1); returns the new leader epoch.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from fastprod.broker.cluster.topic_error import TopicError
-from fastprod.error_codes import INVALID_REPLICA_ASSIGNMENT
+from fastprod.error_codes import INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT
 
 
 def spread(
@@ -59,6 +59,37 @@ def checked_assignment(
                 f"do not exist; there are {list(node_ids)}",
             )
     return [list(assignment[index]) for index in range(len(assignment))]
+
+
+def check_growth(
+    name: str, before_count: int, count: int, assignment: Sequence[Sequence[int]] | None
+) -> None:
+    """Check how many partitions a topic is to have.
+
+    Args:
+        name: of the topic.
+        before_count: how many it has.
+        count: how many it gets.
+        assignment: nodes of each new one.
+
+    Raises:
+        TopicError: there are not more of them, or as many assignments as there are new ones.
+    """
+    if count == before_count:
+        raise TopicError(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if count < before_count:
+        raise TopicError(
+            INVALID_PARTITIONS,
+            f"The topic {name} currently has {before_count} partition(s); {count} would not be "
+            f"an increase.",
+        )
+    added_count = count - before_count
+    if assignment is not None and len(assignment) != added_count:
+        raise TopicError(
+            INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added_count} additional partition(s), but only "
+            f"{len(assignment)} assignment(s) were specified.",
+        )
 
 
 def _rotated(nodes: Sequence[int], index: int) -> list[int]:

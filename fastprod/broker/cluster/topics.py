@@ -7,10 +7,19 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from fastprod.broker.cluster.partition import Partition, SavedPartition
-from fastprod.broker.cluster.replica_assignment import checked_assignment, spread
+from fastprod.broker.cluster.replica_assignment import check_growth, checked_assignment, spread
+from fastprod.broker.cluster.topic import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    ZERO_ID,
+    NewTopic,
+    SavedTopic,
+    Topic,
+    invalid_name_reason,
+)
 from fastprod.broker.cluster.topic_config import InvalidConfigError, TopicConfig
 from fastprod.broker.cluster.topic_error import TopicError
 from fastprod.broker.config import BrokerConfig
@@ -32,6 +41,7 @@ __all__ = [
     "INTERNAL_TOPICS",
     "MAX_PARTITION_COUNT",
     "OFFSETS_TOPIC",
+    "TRANSACTION_TOPIC",
     "ZERO_ID",
     "NewTopic",
     "SavedPartition",
@@ -47,91 +57,10 @@ _log = logging.getLogger(__name__)
 MAX_PARTITION_COUNT = 100_000
 """Most partitions of one topic: each is a log."""
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_TOPIC = "__transaction_state"
-"""Where groups with their offsets, and transactions, are kept."""
-
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
-"""Reserved names (B-E1): no client creates, writes or deletes them."""
-
 # How many topics are written down in one step, at most.
 _GROUP_COUNT = 64
-_MIN_ISR = "min.insync.replicas"
-_MAX_NAME_LENGTH = 249
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 _COLLIDING = frozenset("._")
-
-ZERO_ID = bytes(16)
-
-
-class SavedTopic(NamedTuple):
-    """What is kept of a topic over a restart."""
-
-    name: str
-    id: bytes
-    config: dict[str, str]
-    partitions: list[SavedPartition]
-
-
-class NewTopic(NamedTuple):
-    """A topic that is to be made; see `Topics.check_new`."""
-
-    name: str
-    partition_count: int = -1
-    replication_factor: int = -1
-    config: Mapping[str, str | None] = {}
-    assignment: Mapping[int, Sequence[int]] = {}
-
-
-class Topic:
-    """One topic. Its partitions are only ever added to; any thread.
-
-    Attributes:
-        id: 16 bytes; another one after it was deleted and made again.
-        config: replaced as a whole when it changes.
-        created_ns: by the broker's clock; for `metadata_lag_ms`.
-    """
-
-    __slots__ = ("config", "created_ns", "id", "name", "partitions")
-
-    def __init__(self, name: str, id: bytes, config: TopicConfig, created_ns: int) -> None:
-        self.name = name
-        self.id = id
-        self.config = config
-        self.created_ns = created_ns
-        self.partitions: list[Partition] = []
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the broker keeps its own state in it."""
-        return self.name in INTERNAL_TOPICS
-
-    def partition(self, index: int) -> Partition | None:
-        """Partition number `index`, or None if there is none."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None
-
-    def saved(self) -> SavedTopic:
-        """What the journal keeps of it."""
-        return SavedTopic(
-            self.name,
-            self.id,
-            self.config.overrides,
-            [each.saved() for each in self.partitions],
-        )
-
-
-def invalid_name_reason(name: str) -> str | None:
-    """Say what is wrong with a topic's name, or None (B-D1)."""
-    if not name:
-        return "the empty string is not a topic name"
-    if name in (".", ".."):
-        return f"{name!r} is not a topic name"
-    if len(name) > _MAX_NAME_LENGTH:
-        return f"a topic name has at most {_MAX_NAME_LENGTH} characters, this one {len(name)}"
-    if not _NAME_CHARACTERS.issuperset(name):
-        return f"topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '_' and '-'"
-    return None
 
 
 OpenLog = Callable[[str, int, bytes, TopicConfig], Log]
@@ -445,6 +374,98 @@ class Topics:
             self._publish(topic)
             return topic
 
+    def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        is_only_checked: bool = False,
+    ) -> Topic:
+        """Give a topic more partitions; they can be used when this returns.
+
+        Args:
+            name: of the topic.
+            count: how many it has then.
+            assignment: nodes of each new one; None: they go on where the others end.
+            is_only_checked: say what is wrong, and change nothing.
+
+        Raises:
+            TopicError: there is no such topic, or it cannot be so.
+            OSError: as `create`; the topic stays as it was.
+        """
+        with self._lock:
+            topic = self._changeable(name)
+            before = topic.partitions
+            check_growth(name, len(before), count, assignment)
+            replicas = [*self._more_replicas(before, count, assignment)]
+            self._refuse_too_many(len(replicas))
+            if is_only_checked:
+                return topic
+            # Nobody can find them before they are written down.
+            grown = Topic(topic.name, topic.id, topic.config, topic.created_ns)
+            grown.partitions = [*before]
+            try:
+                for nodes in replicas:
+                    self._add_partition(grown, SavedPartition([*nodes], 0))
+                self._write_down([grown])
+            except BaseException:
+                made = grown.partitions[len(before) :]
+                self._partition_count -= len(made)
+                grown.partitions = made
+                self._delete_logs(grown)
+                raise
+            topic.partitions = grown.partitions
+            return topic
+
+    def _more_replicas(
+        self, before: Sequence[Partition], count: int, assignment: Sequence[Sequence[int]] | None
+    ) -> Sequence[Sequence[int]]:
+        if assignment is not None:
+            return checked_assignment(dict(enumerate(assignment)), self._node_ids)
+        factor = len(before[0].replicas)
+        return spread(count, factor, self._node_ids, self._live)[len(before) :]
+
+    def change_config(
+        self, name: str, overrides: Mapping[str, str | None], is_only_checked: bool = False
+    ) -> None:
+        """Give a topic these settings in place of those it has of its own.
+
+        Args:
+            name: of the topic.
+            overrides: Kafka's names and values.
+            is_only_checked: say what is wrong, and change nothing.
+
+        Raises:
+            TopicError: there is no such topic, or it cannot be so.
+            OSError: they cannot be written down; the topic stays as it was.
+        """
+        with self._lock:
+            topic = self._changeable(name)
+            try:
+                config = self._topic_config(overrides)
+            except InvalidConfigError as error:
+                raise TopicError(INVALID_CONFIG, str(error)) from None
+            if is_only_checked:
+                return
+            before, topic.config = topic.config, config
+            try:
+                self._write_down([topic])
+            except BaseException:
+                topic.config = before
+                raise
+            for partition in topic.partitions:
+                partition.reconfigure(config)
+
+    def _changeable(self, name: str) -> Topic:
+        """A topic that clients may change."""
+        self._refuse_if_closed()
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'.")
+        if topic.is_internal:
+            raise TopicError(INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
+        return topic
+
     def save(self, names: Iterable[str]) -> None:
         """Write down the topics of these names, whose leaders have changed.
 
@@ -465,12 +486,7 @@ class Topics:
             OSError: the deletion cannot be written down; the topic stays.
         """
         with self._lock:
-            self._refuse_if_closed()
-            topic = self._by_name.get(name)
-            if topic is None:
-                raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'.")
-            if topic.is_internal:
-                raise TopicError(INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
+            topic = self._changeable(name)
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]
@@ -541,8 +557,7 @@ class Topics:
         if partition is None:
             log = self._open_log(topic.name, index, topic.id, topic.config)
             partition = Partition(topic.name, index, log, saved.replicas, 0, self._live)
-        # As in Kafka: with fewer replicas no append with acks=all could succeed.
-        partition.min_isr = min(topic.config.number(_MIN_ISR), len(saved.replicas))
+        partition.reconfigure(topic.config)
         # A crash may have come before a move of the leader was written down.
         newest = max(saved.leader_epoch, partition.latest_epoch)
         partition.begin(newest + 1 if is_restored else saved.leader_epoch)

@@ -9,7 +9,10 @@ from fastprod.broker.api_table import APIS
 from fastprod.broker.network.request import Request
 from fastprod.error_codes import KAFKA_ERRORS
 from fastprod.protocol.api_keys import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_RECORDS,
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     FETCH,
@@ -72,11 +75,14 @@ _PLACES: Final[Mapping[int, Callable[[Any], list[Place]]]] = {
     LIST_OFFSETS: _list_offsets_places,
     METADATA: _topics_places,
     CREATE_TOPICS: _topics_places,
+    CREATE_PARTITIONS: _topics_places,
+    DELETE_RECORDS: _list_offsets_places,
+    ALTER_CONFIGS: _resources_places,
     DELETE_TOPICS: _delete_topics_places,
     DESCRIBE_CONFIGS: _resources_places,
     INCREMENTAL_ALTER_CONFIGS: _resources_places,
 }
-_NAME_PARTITIONS: Final = (PRODUCE, FETCH, LIST_OFFSETS)
+_NAME_PARTITIONS: Final = (PRODUCE, FETCH, LIST_OFFSETS, DELETE_RECORDS)
 
 
 class RequestTarget:

@@ -20,6 +20,7 @@ from fastprod.broker.cluster.partition import (
     PartitionDeleted,
     SavedPartition,
 )
+from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log, LogError
 from fastprod.broker.replica.elections import Election, elect
@@ -220,6 +221,26 @@ class ReplicatedPartition(Partition):
         if len(fetched) < len(leader.followers):
             self._settings.changed(self)
         return AppendedAt(leader.node_id, epoch, end_offset)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        with self.lock:
+            super().reconfigure(config)
+            self.is_unclean_enabled = config.text("unclean.leader.election.enable") == "true"
+            leader = self._by_node.get(self.leader)
+            if leader is None or not leader.is_leader:
+                return
+            self._advance(leader)
+        self._settings.changed(self)
+
+    def delete_records_at(self, node_id: int, offset: int) -> int:
+        start_offset = super().delete_records_at(node_id, offset)
+        with self.lock:
+            for each in self.isr:
+                # They learn where the log begins; the others do at their next fetch.
+                if each != node_id:
+                    self._catch_up(each)
+        self._settings.changed(self)
+        return start_offset
 
     def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
         with self.lock:

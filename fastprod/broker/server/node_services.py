@@ -30,9 +30,11 @@ from fastprod.broker.network.sasl.users import Users
 from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.replica.replication import Replication
 from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
-from fastprod.broker.server.apis.alter_configs import IncrementalAlterConfigsApi
+from fastprod.broker.server.apis.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
 from fastprod.broker.server.apis.call import ApiHandler
 from fastprod.broker.server.apis.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
+from fastprod.broker.server.apis.create_partitions import CreatePartitionsApi
+from fastprod.broker.server.apis.delete_records import DeleteRecordsApi
 from fastprod.broker.server.apis.describe_configs import DescribeConfigsApi
 from fastprod.broker.server.apis.fetch import FetchApi
 from fastprod.broker.server.apis.find_coordinator import FindCoordinatorApi
@@ -347,8 +349,6 @@ class NodeServices:
             "ListGroups": ListGroupsApi(groups),
             "DescribeGroups": DescribeGroupsApi(groups),
             "DeleteGroups": DeleteGroupsApi(groups),
-            "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
-            "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
             "InitProducerId": InitProducerIdApi(self.producer_ids, transactions),
             "AddPartitionsToTxn": AddPartitionsToTxnApi(transactions, self.topics),
             "AddOffsetsToTxn": AddOffsetsToTxnApi(
@@ -364,8 +364,25 @@ class NodeServices:
             "ListTransactions": ListTransactionsApi(transactions, self.clock.time_ms),
             "DescribeTransactions": DescribeTransactionsApi(transactions),
             "DescribeProducers": DescribeProducersApi(replicas),
+            **self._admin_handlers(),
+        }
+        return {api.key: by_name[api.name] for api in APIS.values() if api.name in by_name}
+
+    def _admin_handlers(self) -> dict[str, ApiHandler]:
+        """What changes topics, settings and rights."""
+        cluster = self.cluster
+        return {
+            "CreateTopics": CreateTopicsApi(cluster, self.config, self.topic_worker),
+            "CreatePartitions": CreatePartitionsApi(cluster, self.topic_worker),
+            "DeleteRecords": DeleteRecordsApi(
+                self.replica_manager, self.topics, self.purgatory.check_and_complete
+            ),
+            "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
-            "IncrementalAlterConfigs": IncrementalAlterConfigsApi(self._dynamic_settings),
+            "IncrementalAlterConfigs": IncrementalAlterConfigsApi(
+                self._dynamic_settings, self.topics
+            ),
+            "AlterConfigs": AlterConfigsApi(self._dynamic_settings, self.topics),
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
             "AlterClientQuotas": AlterClientQuotasApi(self._ip_quotas),
             "DescribeCluster": DescribeClusterApi(cluster),
@@ -377,7 +394,6 @@ class NodeServices:
             "SaslHandshake": SaslHandshakeApi(),
             "SaslAuthenticate": SaslAuthenticateApi(),
         }
-        return {api.key: by_name[api.name] for api in APIS.values() if api.name in by_name}
 
     def topic_deleted(self, topic: Topic) -> None:
         """End fetches that wait for a deleted topic, and forget how far it was read (B-D4.3)."""

@@ -1,12 +1,13 @@
-"""IncrementalAlterConfigs: changes the limits of connections of nodes (B-D4.9)."""
+"""IncrementalAlterConfigs and AlterConfigs: settings of topics, limits of nodes (B-D4.9)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
-from fastprod.broker.cluster.topics import TopicError
+from fastprod.broker.cluster.topic_config import LIST, TOPIC_SETTINGS, TopicConfig
+from fastprod.broker.cluster.topics import TopicError, Topics
 from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import Call
 from fastprod.broker.server.apis.describe_configs import (
@@ -17,8 +18,24 @@ from fastprod.broker.server.apis.describe_configs import (
 )
 from fastprod.broker.server.dynamic_settings import DynamicSettings, can_change
 from fastprod.broker.server.item_errors import item_error
-from fastprod.error_codes import INVALID_CONFIG, INVALID_REQUEST, NONE, POLICY_VIOLATION
+from fastprod.error_codes import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    NONE,
+    POLICY_VIOLATION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from fastprod.errors import ConfigError
+from fastprod.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+from fastprod.protocol.messages.alter_configs import (
+    AlterConfigsResource as ReplacedResource,
+)
+from fastprod.protocol.messages.alter_configs import (
+    AlterConfigsResourceResponse as ReplacedResourceResponse,
+)
 from fastprod.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,6 +47,7 @@ from fastprod.protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations."""
 
+_NO_TOPIC: Final = "This server has no topic '{}'."
 _LIST_OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 
 
@@ -37,34 +55,18 @@ class IncrementalAlterConfigsApi:
     """Handles IncrementalAlterConfigs. Any thread.
 
     Args:
-        settings: the settings that can be changed.
+        settings: those of nodes that can be changed.
+        topics: those of topics.
     """
 
-    def __init__(self, settings: DynamicSettings) -> None:
+    def __init__(self, settings: DynamicSettings, topics: Topics) -> None:
         self._settings = settings
+        self._topics = topics
 
     def handle(self, call: Call[IncrementalAlterConfigsRequest]) -> None:
         """Change the settings of each resource: all that are named, or none."""
-        resources = call.message.resources
-        if len(resources) > MOST_RESOURCES:
-            self.refuse(
-                call,
-                POLICY_VIOLATION,
-                f"{len(resources):,} resources in one request, over {MOST_RESOURCES:,}",
-            )
-            return
-        counts = Counter((each.resource_type, each.resource_name) for each in resources)
-        results = []
-        for each in resources:
-            try:
-                if counts[each.resource_type, each.resource_name] > 1:
-                    raise TopicError(INVALID_REQUEST, "each resource may appear only once")
-                self._alter(call, each)
-            except Exception as error:
-                results.append(_result(each, *item_error(error)))
-            else:
-                results.append(_result(each, NONE, None))
-        call.answer(IncrementalAlterConfigsResponse(responses=results))
+        results = _alter_each(call, call.message.resources, self._alter)
+        call.answer(IncrementalAlterConfigsResponse(responses=[_result(*row) for row in results]))
 
     def refuse(
         self, call: Call[IncrementalAlterConfigsRequest], code: int, text: str | None
@@ -76,24 +78,151 @@ class IncrementalAlterConfigsApi:
     def _alter(
         self, call: Call[IncrementalAlterConfigsRequest], asked: AlterConfigsResource
     ) -> None:
-        check_configs(call, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
+        is_only_checked = call.message.validate_only
         if asked.resource_type == TOPIC:
-            raise TopicError(
-                INVALID_REQUEST,
-                "this broker does not change the settings of a topic; give them when it is made",
-            )
-        if asked.resource_type != BROKER:
-            raise TopicError(
-                INVALID_REQUEST,
-                f"resource type {asked.resource_type}; this broker changes settings of brokers "
-                f"({BROKER})",
-            )
-        node_id = _node_id(asked.resource_name, call.node_id)
+            topic = self._topics.get(asked.resource_name)
+            if topic is None:
+                raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, _NO_TOPIC.format(asked.resource_name))
+            overrides = _new_overrides(topic.config, asked.configs)
+            self._topics.change_config(topic.name, overrides, is_only_checked)
+            return
         changes = _changes(asked.configs)
+        _alter_node(self._settings, asked.resource_name, call, changes, is_only_checked)
+
+
+class AlterConfigsApi:
+    """Handles AlterConfigs, which replaces all of a resource's own settings. Any thread.
+
+    Args:
+        settings: those of nodes that can be changed.
+        topics: those of topics.
+    """
+
+    def __init__(self, settings: DynamicSettings, topics: Topics) -> None:
+        self._settings = settings
+        self._topics = topics
+
+    def handle(self, call: Call[AlterConfigsRequest]) -> None:
+        """Replace the settings of each resource."""
+        results = _alter_each(call, call.message.resources, self._alter)
+        call.answer(AlterConfigsResponse(responses=[_replaced(*row) for row in results]))
+
+    def refuse(self, call: Call[AlterConfigsRequest], code: int, text: str | None) -> None:
+        """Answer every resource with `code`."""
+        results = [_replaced(each, code, text) for each in call.message.resources]
+        call.answer(AlterConfigsResponse(responses=results))
+
+    def _alter(self, call: Call[AlterConfigsRequest], asked: ReplacedResource) -> None:
+        given = {each.name: each.value for each in asked.configs}
+        if len(given) < len(asked.configs):
+            raise TopicError(INVALID_REQUEST, "a setting stands more than once in the request")
+        for name, value in given.items():
+            if value is None:
+                raise TopicError(INVALID_REQUEST, f"Null value not supported for : {name}")
+        if asked.resource_type == TOPIC:
+            self._topics.change_config(asked.resource_name, given, call.message.validate_only)
+            return
+        node_id = _node_id(asked.resource_name, call.node_id)
+        changes = {**dict.fromkeys(self._settings.changed(node_id)), **given}
+        _alter_node(self._settings, asked.resource_name, call, changes, call.message.validate_only)
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=_Resource)
+
+
+def _alter_each(
+    call: Call[Any], resources: Sequence[R], alter: Callable[[Call[Any], R], None]
+) -> list[tuple[R, int, str | None]]:
+    """Change each resource by itself; what became of each."""
+    counts = Counter((each.resource_type, each.resource_name) for each in resources)
+    results: list[tuple[R, int, str | None]] = []
+    for each in resources:
+        kind, name = each.resource_type, each.resource_name
         try:
-            self._settings.alter(node_id, changes, call.message.validate_only)
-        except ConfigError as error:
-            raise TopicError(INVALID_REQUEST, str(error)) from None
+            if len(resources) > MOST_RESOURCES:
+                raise TopicError(
+                    POLICY_VIOLATION,
+                    f"{len(resources):,} resources in one request, over {MOST_RESOURCES:,}",
+                )
+            if counts[kind, name] > 1:
+                raise TopicError(INVALID_REQUEST, "each resource may appear only once")
+            check_configs(call, Operation.ALTER_CONFIGS, kind, name)
+            if kind not in (TOPIC, BROKER):
+                raise TopicError(
+                    INVALID_REQUEST,
+                    f"resource type {kind}; this broker changes settings of topics ({TOPIC}) and "
+                    f"brokers ({BROKER})",
+                )
+            alter(call, each)
+        except Exception as error:
+            results.append((each, *item_error(error)))
+        else:
+            results.append((each, NONE, None))
+    return results
+
+
+def _alter_node(
+    settings: DynamicSettings,
+    name: str,
+    call: Call[Any],
+    changes: dict[str, str | None],
+    is_only_checked: bool,
+) -> None:
+    try:
+        settings.alter(_node_id(name, call.node_id), changes, is_only_checked)
+    except ConfigError as error:
+        raise TopicError(INVALID_REQUEST, str(error)) from None
+
+
+def _new_overrides(
+    config: TopicConfig, changes: Sequence[AlterableConfig]
+) -> dict[str, str | None]:
+    """What a topic's own settings are after these changes."""
+    found: dict[str, str | None] = {**config.overrides}
+    if len({each.name for each in changes}) < len(changes):
+        raise TopicError(INVALID_REQUEST, "a setting stands more than once in the request")
+    for each in changes:
+        if each.config_operation == DELETE:
+            check_name(each.name)
+            found.pop(each.name, None)
+        elif each.value is None:
+            raise TopicError(INVALID_REQUEST, f"Null value not supported for : {each.name}")
+        elif each.config_operation == SET:
+            found[each.name] = each.value
+        elif each.config_operation in _LIST_OPERATIONS:
+            found[each.name] = _new_list(config, each, each.value)
+        else:
+            raise TopicError(INVALID_REQUEST, f"operation {each.config_operation}; it can be 0..3")
+    return found
+
+
+def _new_list(config: TopicConfig, change: AlterableConfig, value: str) -> str:
+    check_name(change.name)
+    entry = config.entry(change.name)
+    if entry.setting.kind != LIST:
+        verb = _LIST_OPERATIONS[change.config_operation].upper()
+        raise TopicError(
+            INVALID_CONFIG, f"Can't {verb} to key {change.name} because its type is not LIST."
+        )
+    words, given = entry.value.split(","), value.split(",")
+    if change.config_operation == APPEND:
+        return ",".join([*words, *(each for each in given if each not in words)])
+    return ",".join(each for each in words if each not in given)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is none of a topic's settings.
+
+    Raises:
+        TopicError: it is none.
+    """
+    if name not in TOPIC_SETTINGS:
+        raise TopicError(INVALID_CONFIG, f"Unknown topic config name: {name}")
 
 
 def _node_id(name: str, asked: int) -> int | None:
@@ -141,6 +270,15 @@ def _result(
     asked: AlterConfigsResource, code: int, text: str | None
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=text,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+def _replaced(asked: ReplacedResource, code: int, text: str | None) -> ReplacedResourceResponse:
+    return ReplacedResourceResponse(
         error_code=code,
         error_message=text,
         resource_type=asked.resource_type,

@@ -40,7 +40,8 @@ _FIRST_DELETE_BY_ID_VERSION = 6
 _MOST_TOPICS = 10_000
 
 
-def _not_controller(cluster: Cluster, node_id: int) -> TopicError | None:
+def not_controller(cluster: Cluster, node_id: int) -> TopicError | None:
+    """Why a node does not change topics; None: it does."""
     if node_id == cluster.controller_id:
         return None
     return TopicError(
@@ -78,7 +79,7 @@ class CreateTopicsApi:
         by_name: dict[str, list[CreatableTopic]] = {}
         for topic in call.message.topics:
             by_name.setdefault(topic.name, []).append(topic)
-        refused = _not_controller(self._cluster, call.node_id)
+        refused = not_controller(self._cluster, call.node_id)
         if len(by_name) > _MOST_TOPICS:
             # The answer has all settings of each topic.
             refused = TopicError(
@@ -243,7 +244,7 @@ class DeleteTopicsApi:
         return topics.by_id(asked.topic_id) if asked.name is None else topics.get(asked.name)
 
     def _delete_all(self, call: Call[DeleteTopicsRequest]) -> None:
-        refused = _not_controller(self._cluster, call.node_id)
+        refused = not_controller(self._cluster, call.node_id)
         results = []
         for asked in _asked(call):
             try:

@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs: the limits of connections change while a node serves (B-D4.9)."""
+"""IncrementalAlterConfigs, AlterConfigs: limits and topics change while nodes serve (B-D4.9)."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,24 @@ import pytest
 from fastprod.broker.network.connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from fastprod.broker.network.rate_quota import UNLIMITED
 from fastprod.broker.threads.clock import FakeClock
-from fastprod.error_codes import INVALID_CONFIG, INVALID_REQUEST, NONE, POLICY_VIOLATION
+from fastprod.error_codes import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    POLICY_VIOLATION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from fastprod.protocol.messages.alter_configs import AlterableConfig as ReplacedConfig
+from fastprod.protocol.messages.alter_configs import AlterConfigsRequest
+from fastprod.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from fastprod.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.broker.world import BrokerWorld
+from support.broker.replica_world import replicated
+from support.broker.world import BrokerWorld, batch_of
 
 BROKER = 4
 COUNT, RATE = "max.connections", "max.connection.creation.rate"
@@ -152,7 +164,6 @@ def test_a_wrong_value_for_all_is_refused_even_where_each_node_has_its_own() -> 
     [
         (resource("1", change(COUNT, "1")), "broker '1'; this is broker 0"),
         (resource("x", change(COUNT, "1")), "broker 'x'; this is broker 0"),
-        (resource("t", change("retention.ms", "1"), kind=2), "give them when it is made"),
         (resource("0", change(COUNT, "1"), kind=8), "resource type 8"),
         (resource("0", change(COUNT, "1"), change(COUNT, "2")), "more than once"),
     ],
@@ -193,3 +204,95 @@ def test_only_looking_changes_nothing() -> None:
         )
         assert [each.error_code for each in results] == [NONE, INVALID_REQUEST]
         assert (quotas._max_connections, changed(world, 0)) == (UNLIMITED, {})
+
+
+def overrides(world: BrokerWorld) -> dict[str, str]:
+    topic = world.state.topics.get("t")
+    assert topic is not None
+    return topic.config.overrides
+
+
+def replace(world: BrokerWorld, *rows: tuple[int, str, dict[str, str | None]], **words: Any) -> Any:
+    """AlterConfigs: (type, name, settings) of each resource."""
+    request = AlterConfigsRequest(
+        resources=[
+            ReplacedResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[ReplacedConfig(name=key, value=value) for key, value in given.items()],
+            )
+            for kind, name, given in rows
+        ],
+        validate_only=words.pop("validate_only", False),
+    )
+    return [each.error_code for each in world.ask("AlterConfigs", 2, request).responses]
+
+
+def test_settings_of_a_topic_hold_at_once() -> None:
+    with BrokerWorld(brokers=3) as world:
+        partition = replicated(world)
+        asked = resource(
+            "t",
+            change("max.message.bytes", "100"),
+            change("min.insync.replicas", "2"),
+            kind=2,
+        )
+        assert [each.error_code for each in alter(world, asked)] == [NONE]
+        assert overrides(world) == {"max.message.bytes": "100", "min.insync.replicas": "2"}
+        assert {each.config.max_message_bytes for each in partition.logs()} == {100}
+        assert partition.min_isr == 2
+        assert world.produce(batch_of(b"x" * 200)).error_code == MESSAGE_TOO_LARGE
+        alter(world, resource("t", change("max.message.bytes", None, DELETE), kind=2))
+        assert overrides(world) == {"min.insync.replicas": "2"}
+        assert world.produce(batch_of(b"x" * 200)).error_code == NONE
+
+
+def test_a_list_gets_longer_and_shorter() -> None:
+    with BrokerWorld(topics={"t": 1}) as world:
+        for operation, value in ((APPEND, "delete,compact"), (SUBTRACT, "delete")):
+            asked = resource("t", change("cleanup.policy", "compact", operation), kind=2)
+            assert [each.error_code for each in alter(world, asked)] == [NONE]
+            assert overrides(world) == {"cleanup.policy": value}
+
+
+def test_a_topics_own_settings_are_replaced() -> None:
+    with BrokerWorld(topics={"t": 1}) as world:
+        assert replace(world, (2, "t", {"retention.ms": "1000", "segment.ms": "7"})) == [NONE]
+        assert replace(world, (2, "t", {"retention.ms": "5"}), validate_only=True) == [NONE]
+        assert overrides(world) == {"retention.ms": "1000", "segment.ms": "7"}
+        assert replace(world, (2, "t", {"retention.ms": "2000"})) == [NONE]
+        assert overrides(world) == {"retention.ms": "2000"}
+        assert replace(world, (4, "0", {COUNT: "5"}), (2, "u", {})) == [
+            NONE,
+            UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert changed(world, 0) == {COUNT: "5"}
+        assert replace(world, (4, "0", {RATE: "6"})) == [NONE]
+        assert changed(world, 0) == {RATE: "6"}
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        (change("no.such", "1"), INVALID_CONFIG),
+        (change("no.such", None, DELETE), INVALID_CONFIG),
+        (change("retention.ms", "soon"), INVALID_CONFIG),
+        (change("retention.ms", "1", APPEND), INVALID_CONFIG),
+        (change("retention.ms", None), INVALID_REQUEST),
+        (change("retention.ms", "1", 9), INVALID_REQUEST),
+    ],
+)
+def test_what_a_topic_cannot_have_changes_nothing(config: AlterableConfig, code: int) -> None:
+    with BrokerWorld(topics={"t": 1}) as world:
+        asked = resource("t", change("segment.ms", "7"), config, kind=2)
+        assert [each.error_code for each in alter(world, asked)] == [code]
+        assert overrides(world) == {}
+        assert replace(world, (2, "t", {"no.such": "1"}), (2, "t", {})) == [INVALID_REQUEST] * 2
+        assert replace(world, (2, "t", {"retention.ms": None})) == [INVALID_REQUEST]
+
+
+def test_settings_of_a_topic_are_found_again(tmp_path: Path) -> None:
+    with BrokerWorld(topics={"t": 1}, data_dir=tmp_path) as world:
+        assert replace(world, (2, "t", {"retention.ms": "1000"})) == [NONE]
+    with BrokerWorld(data_dir=tmp_path) as world:
+        assert overrides(world) == {"retention.ms": "1000"}
