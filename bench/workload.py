@@ -15,8 +15,8 @@ class Workload:
     """One run of one client.
 
     Args:
-        way: "send" (one call a record, futures dropped), "bulk" (many records a call) or "latency"
-            (one record at a time, each awaited).
+        way: "send" (one call a record, futures dropped), "bulk" (many records a call), "latency"
+            (one record at a time, each awaited) or "tasks" (awaited by many tasks at once).
         record_count: records that are timed; a multiple of VALUE_COUNT.
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.

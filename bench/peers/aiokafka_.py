@@ -8,6 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
+from bench.awaiting import TASKS, await_by_tasks
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
@@ -35,6 +36,12 @@ async def _work(load: Workload) -> Outcome:
     )
     await producer.start()
     await producer.send_and_wait(load.topic, values[0], partition=0)
+    if load.way == TASKS:
+
+        async def send_one(value: bytes) -> object:
+            return await producer.send_and_wait(load.topic, value, partition=0)
+
+        return await await_by_tasks(load, send_one, values, meter)
     if load.way == "latency":
         return await _one_at_a_time(load, producer, values, meter)
     send, topic, rounds = producer.send, load.topic, range(load.round_count)
