@@ -5,7 +5,6 @@ Source: SkimpyOffsetMap of Apache Kafka; contract B-C4.6.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Final
 
 _DIGEST_BYTES: Final = 16
@@ -24,9 +23,13 @@ class OffsetMap:
         latest_offset: keys up to here have been seen; -1: none.
     """
 
-    __slots__ = ("_most", "_offsets", "latest_offset")
+    __slots__ = ("_blake2b", "_most", "_offsets", "latest_offset")
 
     def __init__(self, most_bytes: int) -> None:
+        # Here: it loads OpenSSL, some 4 MB that a broker without compaction does not need.
+        from hashlib import blake2b  # noqa: PLC0415
+
+        self._blake2b = blake2b
         self._most = max(most_bytes // ENTRY_BYTES, 100)
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
@@ -36,7 +39,7 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note that a key was seen at an offset; False: there is no room for it."""
-        digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
+        digest = self._blake2b(key, digest_size=_DIGEST_BYTES).digest()
         if digest not in self._offsets and len(self._offsets) >= self._most:
             return False
         self._offsets[digest] = offset
@@ -44,4 +47,4 @@ class OffsetMap:
 
     def get(self, key: bytes) -> int:
         """The newest offset of a key; -1: it was not seen."""
-        return self._offsets.get(blake2b(key, digest_size=_DIGEST_BYTES).digest(), -1)
+        return self._offsets.get(self._blake2b(key, digest_size=_DIGEST_BYTES).digest(), -1)
