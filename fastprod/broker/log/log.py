@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -282,7 +281,11 @@ class Log(SwappingLog):
 
     def _roll(self, now_ms: int) -> None:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        jitter_ms = random.randrange(jitter_ms) if jitter_ms else 0
+        if jitter_ms:
+            # Here: few logs have any, and a broker is to take little memory.
+            import random  # noqa: PLC0415
+
+            jitter_ms = random.randrange(jitter_ms)
         segment: Segment
         if self._files is None:
             limit_bytes = self.config.codec_limit_bytes

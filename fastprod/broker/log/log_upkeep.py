@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_error import LogError
 from fastprod.broker.threads.clock import Clock
@@ -115,6 +114,9 @@ class LogUpkeep:
     def _clean(self, log: Log) -> int | None:
         if not log.config.compact:
             return None
+        # Here: few logs are compacted, and a broker is to take little memory.
+        from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean  # noqa: PLC0415
+
         try:
             return clean(log, self._clock.time_ms(), lambda: self._is_closed or log.is_closed)
         except CleaningStopped:
