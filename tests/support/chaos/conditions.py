@@ -24,7 +24,8 @@ class Conditions:
             network that goes on trying.
         reset_after: bytes, of both ways together, after which each connection that there is then is
             reset; 0: never.
-        is_refusing: connections are refused; those that there are stay.
+        is_refusing: connections are reset as soon as they are there; those that there were stay.
+            (The port stays open: another cluster of the machine could come to have it.)
     """
 
     latency_s: float = 0.0

@@ -25,7 +25,7 @@ class Fault:
         node: which one; ALL: each.
         lasts_s: until it is undone.
         conditions: of the network meanwhile.
-        is_refusing: connections to a dead node are refused, as by a machine that is up; else they
+        is_refusing: connections to a dead node are reset by the proxy; else they
             begin and are reset.
         partition: whose leader moves.
     """

@@ -37,7 +37,7 @@ class Way:
         self.target: int | None = None
         self.pairs: set[Pair] = set()
         self.port: int = listener.getsockname()[1]
-        self.listener: socket.socket | None = listener
+        self.listener = listener
         self._proxy = proxy
 
     def requested(self, request: Spotted) -> None:
@@ -170,16 +170,8 @@ class ChaosProxy:
         way.conditions = conditions
         for pair in way.pairs:
             pair.left_bytes = conditions.reset_after
-        if conditions.is_refusing and way.listener is not None:
-            self._selector.unregister(way.listener)
-            way.listener.close()
-            way.listener = None
-        elif not conditions.is_refusing and way.listener is None:
-            way.listener = _listener(way.port)
-            self._listen(way)
 
     def _listen(self, way: Way) -> None:
-        assert way.listener is not None
         self._selector.register(way.listener, selectors.EVENT_READ, way)
 
     def _run(self) -> None:
@@ -223,7 +215,6 @@ class ChaosProxy:
         return _IDLE_S if first is None else min(max(first - time.monotonic(), 0.0), _IDLE_S)
 
     def _accept(self, way: Way) -> None:
-        assert way.listener is not None
         try:
             client = way.listener.accept()[0]
         except OSError:
@@ -236,7 +227,7 @@ class ChaosProxy:
         pair.left_bytes = way.conditions.reset_after
         way.pairs.add(pair)
         self.connection_count += 1
-        if way.target is None:
+        if way.target is None or way.conditions.is_refusing:
             pair.reset()
         else:
             server.connect_ex((_HOST, way.target))
@@ -281,8 +272,7 @@ class ChaosProxy:
             for pair in way.pairs:
                 pair.client.close()
                 pair.server.close()
-            if way.listener is not None:
-                way.listener.close()
+            way.listener.close()
         self._selector.close()
         self._bell.close()
         self._ear.close()

@@ -208,8 +208,8 @@ def test_half_open_the_server_has_gone_and_the_client_is_not_told(
 def test_refusing_and_a_node_that_is_not_there(proxy: ChaosProxy, client: socket.socket) -> None:
     said(client, b"a")
     proxy.set(0, Conditions(is_refusing=True))
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", proxy.ports[0]), PATIENCE_S)
+    with pytest.raises(ConnectionResetError):
+        connect_and_wait(proxy.ports[0])
     assert said(client, b"b") == b"b"
     proxy.set(0, GOOD)
     with socket.create_server(("127.0.0.1", 0)) as free:
