@@ -18,7 +18,7 @@ CHAOS ?=
 PERCENT ?= 100
 ENGINE := $(wildcard $(addprefix fastprod/_core/,*.pyx *.pxd */*.pyx */*.pxd c/*.h))
 
-.PHONY: help dev packages doors runnable jars demo test accept chaos soak check mutants bench bench-spark wheel clean
+.PHONY: help dev packages doors runnable jars demo test accept chaos soak check mutants fuzz bench bench-spark wheel clean
 
 define install
 $(BIN)/python ci/requirements.py $(1) > $(VENV)/requirements.txt
@@ -106,6 +106,9 @@ soak: dev ## half an hour of load and restarts; nothing grows; PERCENT=10 takes 
 
 check: dev ## formatting, types, layers, sizes, stubs
 	ci/check
+
+fuzz: dev ## ten million damaged inputs for every parser, under the sanitizers; takes up where it was
+	ci/fuzz
 
 mutants: dev ## faults put into the source one by one: each is caught by the tests
 	$(BIN)/python ci/mutants.py

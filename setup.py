@@ -53,6 +53,14 @@ FLAGS = {
         ["-O1", "-g2", "-DFP_DEBUG=1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"],
         ["-fsanitize=address,undefined"],
     ),
+    # As asan, and tells ci/fuzz_coverage.c which edges were taken, and what was compared.
+    "fuzz": (
+        [
+            *("-O1", "-g1", "-DFP_DEBUG=1", "-fno-omit-frame-pointer"),
+            *("-fsanitize=address,undefined", "-fsanitize-coverage=trace-pc,trace-cmp"),
+        ],
+        ["-fsanitize=address,undefined"],
+    ),
 }
 DIRECTIVES = {
     "language_level": 3,

@@ -26,6 +26,7 @@ import checkout
 TESTS = (
     "tests/unit/_core",
     "tests/property",
+    "tests/fuzz",
     "tests/threads",
     "tests/faults/test_close.py",
     "tests/faults/test_exit.py",
@@ -47,10 +48,10 @@ OPTIONS = {
 }
 
 
-def tree_folder() -> Path:
+def tree_folder(name: str = "sanitize") -> Path:
     """Where the copy is kept: under FASTPROD_CACHE, else under ~/.cache/fastprod."""
     root = os.environ.get("FASTPROD_CACHE") or "~/.cache/fastprod"
-    return Path(root).expanduser() / "sanitize"
+    return Path(root).expanduser() / name
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -69,10 +70,14 @@ def copy_tree(source: Path, target: Path) -> None:
                 path.unlink()
 
 
-def build(tree: Path) -> None:
-    """Build the copy in place.  Raises SystemExit, with the log's tail, when that fails."""
+def build(tree: Path, mode: str = "asan") -> None:
+    """Build the copy in place, as FASTPROD_BUILD says it.
+
+    Raises:
+        SystemExit: it failed; with the log's tail.
+    """
     log = tree / "build.log"
-    environment = {**os.environ, "FASTPROD_BUILD": "asan", "FASTPROD_TESTING": "1"}
+    environment = {**os.environ, "FASTPROD_BUILD": mode, "FASTPROD_TESTING": "1"}
     with log.open("w") as output:
         done = subprocess.run(
             [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--parallel", "2"],

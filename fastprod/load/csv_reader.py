@@ -148,7 +148,9 @@ def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
             )
         # The first line, if lines end with \r alone.
         lines = re.split(rb"[\r\n]+", _as_spark_reads(line, options))
-        data = next(filter(None, lines)) + b"\n"
+        data = next(filter(None, lines))
+    if not data.endswith(b"\n"):
+        data += b"\n"  # pyarrow sees no row in "a," alone
     table = pyarrow.csv.read_csv(
         io.BytesIO(_marked(data)),
         read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True),

@@ -121,7 +121,7 @@ class RecordBatch:
             whose record was compacted away.
 
         Raises:
-            InvalidRecordError: the record's key or value is too short.
+            InvalidRecordError: there are several records, or the key or value is too short.
         """
 
 def read_batches(

@@ -391,8 +391,14 @@ cdef class RecordBatch:
     def end_marker(self):
         if not self.is_control or not self.view.record_count:
             return None
-        (record,) = self.records()
-        return _end_marker(record)
+        records = self.records()
+        if len(records) > 1:
+            raise InvalidRecordError(
+                f"the control batch at offset {self.base_offset} has {len(records)} records: it "
+                f"must have one",
+                offset=self.base_offset,
+            )
+        return _end_marker(records[0])
 
     def __repr__(self):
         return (

@@ -142,6 +142,14 @@ def test_a_row_with_too_many_fields_is_told_with_what_is_wrong(tmp_path: Path) -
         list(read_csv(split, ReaderOptions(), ["k"]))
 
 
+@pytest.mark.parametrize("is_multiline", [False, True])
+def test_a_last_line_without_its_end_has_names(tmp_path: Path, *, is_multiline: bool) -> None:
+    """Found by make fuzz: nothing but a first field and a separator."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,")
+    assert csv_names(str(path), ReaderOptions(is_multiline=is_multiline)) == ["a", "_c1"]
+
+
 def test_a_file_of_white_space_has_no_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"\n \n\t\r\n")

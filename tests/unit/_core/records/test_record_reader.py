@@ -129,6 +129,21 @@ def test_short_control_records_are_invalid(key: str, value: str) -> None:
         batch.end_marker()
 
 
+def test_a_control_batch_that_compaction_emptied_tells_nothing() -> None:
+    """P-E.4; found by make fuzz."""
+    (batch,) = read_batches(oracle.encode_batch([], control=True, last_offset_delta=0))
+    assert batch.records() == []
+    assert batch.end_marker() is None
+
+
+def test_a_control_batch_has_one_record() -> None:
+    """P-E.4; found by make fuzz."""
+    record = (TIME, bytes(4), bytes(6))
+    (batch,) = read_batches(oracle.encode_batch([record, record], control=True))
+    with pytest.raises(InvalidRecordError, match="2 records"):
+        batch.end_marker()
+
+
 @pytest.mark.parametrize("codec", range(5), ids=CODECS)
 def test_offsets_timestamps_and_compacted_gaps(codec: int) -> None:
     data = oracle.encode_batch(
