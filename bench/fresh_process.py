@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from bench.free_memory import touch_free_memory
 from bench.machine_load import FOREIGN_LIMIT, MachineLoad, wait_until_quiet
 from bench.meter import Outcome
-from bench.server import Server, end_offset
+from bench.server import Server, committed_count, end_offset
 from bench.workload import Workload
 
 RUN_TIMEOUT_S = 180.0
@@ -78,7 +78,8 @@ def run(contender: Contender, server: Server) -> Run:
             answer = _run_peer(contender, workload)
             foreign_share = load.foreign_share()
         outcome = Outcome.from_json(answer)
-        _verify(contender, outcome, end_offset(server.bootstrap_servers, topic))
+        count = committed_count if workload.transaction_records else end_offset
+        _verify(contender, outcome, count(server.bootstrap_servers, topic))
         return Run(outcome, foreign_share)
     finally:
         server.drop_topic(topic)

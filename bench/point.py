@@ -40,7 +40,7 @@ class Point:
         contenders = []
         for each in self.contenders:
             load = each.workload
-            step = max(1000, load.bulk_records)
+            step = max(1000, load.bulk_records, load.transaction_records)
             count = max(step, load.record_count // divisor // step * step)
             shorter = dataclasses.replace(load, record_count=count)
             contenders.append(dataclasses.replace(each, workload=shorter))

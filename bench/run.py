@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from bench import budget, plots, report
-from bench.macro import awaiting, broker, latency, memory, spinner, throughput
+from bench.macro import (
+    awaiting,
+    broker,
+    latency,
+    memory,
+    spinner,
+    throughput,
+    transactions,
+)
 from bench.point import Point
 from bench.series import alternate
 from bench.server import BrokerServer, KafkaServer, MockServer, Server
@@ -43,6 +51,7 @@ def all_points() -> list[Point]:
         *memory.points(),
         *spinner.points(),
         *broker.points(),
+        *transactions.points(),
     ]
     return sorted(found, key=lambda point: list(SERVERS).index(point.server))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import java_flags
 import kafka_admin
@@ -20,6 +20,7 @@ from mock_cluster import MockCluster
 from support.security.authority import CertificateAuthority
 
 _TIMEOUT_S = 20.0
+_MOST_AT_ONCE = 10_000
 
 
 class Server(contextlib.AbstractContextManager["Server"], Protocol):
@@ -240,3 +241,28 @@ def end_offset(bootstrap_servers: str, topic: str) -> int:
             for index in found.partitions
         ]
     return sum(ends)
+
+
+def committed_count(bootstrap_servers: str, topic: str) -> int:
+    """Records that a reader of committed records finds in the one partition of the topic.
+
+    Offsets would count the ends of transactions, too, and records of those that were aborted.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "bench",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    count = 0
+    with contextlib.closing(consumer):
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while found := consumer.consume(_MOST_AT_ONCE, _TIMEOUT_S):
+            count += sum(each.error() is None for each in found)
+            if found[-1].error() is not None:
+                break
+    return count

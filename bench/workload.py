@@ -16,7 +16,9 @@ class Workload:
 
     Args:
         way: "send" (one call a record, futures dropped), "bulk" (many records a call), "latency"
-            (one record at a time, each awaited) or "tasks" (awaited by many tasks at once).
+            (one record at a time, each awaited), "tasks" (awaited by many tasks at once),
+            "transactions" (committed back to back) or "commits" (transactions of one record with
+            pauses, each commit timed).
         record_count: records that are timed; a multiple of VALUE_COUNT.
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.
@@ -26,6 +28,7 @@ class Workload:
         codec: of the batches.
         callbacks: every record has a delivery callback.
         bulk_records: records a call when `way` is "bulk".
+        transaction_records: records a transaction; 0: there are none.
         columns: what they are then: "lists", "arrow" or "arrow-keys", the last with a key each.
         spins: a second thread of the client's process runs pure Python meanwhile.
         bootstrap_servers: filled in when the run starts; so the topic.
@@ -43,6 +46,7 @@ class Workload:
     codec: str = "none"
     callbacks: bool = False
     bulk_records: int = 0
+    transaction_records: int = 0
     columns: str = "lists"
     spins: bool = False
     bootstrap_servers: str = ""
@@ -72,6 +76,11 @@ class Workload:
             raise ValueError(f"{self.record_count} records: not a multiple of {VALUE_COUNT}")
         return rounds
 
+    def repeated(self, values: list[bytes]) -> list[bytes]:
+        """The values of one transaction."""
+        times, rest = divmod(self.transaction_records, len(values))
+        return values * times + values[:rest]
+
     def settings_text(self) -> str:
         """The settings in one line, for the report."""
         parts = [
@@ -86,6 +95,8 @@ class Workload:
             parts.append(self.codec)
         if self.callbacks:
             parts.append("a callback each")
+        if self.transaction_records:
+            parts.append(f"{self.transaction_records:,} a transaction")
         if self.way == "bulk":
             parts.append(f"{self.bulk_records:,} a call as {self.columns}")
         return f"{self.record_count:,} x {self.values}; " + ", ".join(parts)
