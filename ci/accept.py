@@ -108,6 +108,12 @@ def chaos_steps() -> list[Step]:
             *("tests/interop/test_coordinator_kills.py", "-m", "long"),
         ),
         pytest_step(
+            "two-phase-commit",
+            "Apache Kafka keeps nothing that was prepared (KIP-939)",
+            600,
+            *("tests/interop/test_transactions.py", "-m", "long"),
+        ),
+        pytest_step(
             "zombies",
             "100 of 100 zombies are fenced, on both clusters",
             600,

@@ -73,7 +73,10 @@ IGNORED: Final = {
 The files that Kafka's vendors hand out for all clients have some of them.
 """
 
-_NO_TWO_PHASES: Final = "two-phase commit (KIP-939) is not in this version; leave it out"
+_NO_TWO_PHASES: Final = (
+    "two-phase commit (KIP-939) is not in this version, and Apache Kafka 4.3 cannot keep what was "
+    "prepared; leave it out"
+)
 _LATER: Final = "it belongs to Kafka 4.4 or later, and this version does not have it; leave it out"
 _JAVA: Final = "it concerns the Java virtual machine only; leave it out"
 _OPENSSL: Final = "OpenSSL's own configuration says that; leave it out"

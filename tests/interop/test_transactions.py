@@ -5,6 +5,8 @@ Each under the protocol of Kafka 4 (transaction.version 2, KIP-890) and the one 
 
 from __future__ import annotations
 
+import socket
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +18,10 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from conftest import TopicFactory
 from fastprod import KafkaProducer
-from fastprod.errors import KafkaError, ProducerFencedError
+from fastprod.errors import ConfigError, KafkaError, ProducerFencedError
+from fastprod.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, INIT_PRODUCER_ID
 from kafka_cluster import KafkaCluster
+from support.oracle.kio_codec import decode_response, encode_request
 from support.records.readers import read_with_confluent
 
 WAIT_S = 60.0
@@ -293,3 +297,63 @@ def test_a_cluster_that_changes_the_protocol_is_followed(
         if level != 1:
             old_kafka.set_feature(LEVEL, 1)
     assert values(old_kafka, name) == {0: expected}
+
+
+# Two-phase commit (KIP-939).
+
+KEEPS_PREPARED = 6
+UNSUPPORTED_VERSION = 35
+
+
+def asked(cluster: KafkaCluster, api_key: int, version: int, **message: Any) -> Any:
+    """One request on a connection of its own, and its answer."""
+    host, _, port = cluster.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as connection:
+        connection.sendall(encode_request(api_key, version, 1, "test", message))
+        with connection.makefile("rb") as stream:
+            size = int.from_bytes(stream.read(4), "big")
+            return decode_response(api_key, version, stream.read(size))[1]
+
+
+def highest_of_init_producer_id(cluster: KafkaCluster) -> int:
+    answer = asked(
+        cluster, API_VERSIONS, 3, client_software_name="test", client_software_version="1"
+    )
+    (found,) = [each.max_version for each in answer.api_keys if each.api_key == INIT_PRODUCER_ID]
+    return int(found)
+
+
+def test_two_phase_commit_is_not_to_be_had(kafka: KafkaCluster) -> None:
+    """P-B.9: refused by name; should Kafka come to have it, this says so."""
+    assert highest_of_init_producer_id(kafka) < KEEPS_PREPARED
+    with pytest.raises(ConfigError, match="KIP-939"):
+        transactional(kafka, new_id(), transaction_two_phase_commit_enable=True)
+
+
+@pytest.mark.long
+def test_kafka_keeps_nothing_that_was_prepared() -> None:
+    """P-B.9: with all that is unstable allowed, version 6 is there, and keepPreparedTxn is not."""
+    settings = {
+        "unstable.api.versions.enable": "true",
+        "unstable.feature.versions.enable": "true",
+        "transaction.two.phase.commit.enable": "true",
+    }
+    with KafkaCluster(1, settings) as cluster:
+        assert highest_of_init_producer_id(cluster) == KEEPS_PREPARED
+        code = None
+        deadline_s = time.monotonic() + WAIT_S
+        while code != UNSUPPORTED_VERSION and time.monotonic() < deadline_s:
+            asked(cluster, FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["two"])
+            code = asked(
+                cluster,
+                INIT_PRODUCER_ID,
+                KEEPS_PREPARED,
+                transactional_id="two",
+                transaction_timeout=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+                enable2_pc=True,
+                keep_prepared_txn=True,
+            ).error_code
+            time.sleep(0.1)
+        assert code == UNSUPPORTED_VERSION
