@@ -99,10 +99,10 @@ def build_coverage(tree: Path) -> Path:
 def environment(tree: Path, coverage: Path) -> dict[str, str]:
     """Of the process of a target."""
     found = sanitize.sanitized(tree, tree / "reports")
-    found["LD_PRELOAD"] = os.pathsep.join((found["LD_PRELOAD"], str(coverage)))
+    found["LD_PRELOAD"] = os.pathsep.join((str(coverage), found["LD_PRELOAD"]))
     found["PYTHONPATH"] = os.pathsep.join((found["PYTHONPATH"], str(tree / "tests")))
-    options = "detect_leaks=0:allocator_may_return_null=1:abort_on_error=0:handle_abort=1"
-    found["ASAN_OPTIONS"] = options
+    options = ("detect_leaks=0", "allocator_may_return_null=1", "verify_asan_link_order=0")
+    found["ASAN_OPTIONS"] = ":".join(options)
     found["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
     found["FASTPROD_FUZZ_COVERAGE"] = str(coverage)
     return found

@@ -1,8 +1,8 @@
 /* Tells libFuzzer, which is in the package atheris, which edges of the engine an input has taken.
  *
  * gcc calls __sanitizer_cov_trace_pc at each edge, and libFuzzer wants counters: each edge counts in
- * a place that its address is hashed to. Comparisons are passed on as they are. Preloaded, so that
- * it is found before what is called so in atheris or the sanitizer. */
+ * a place that its address is hashed to. All else is passed on as it is, from Python's code, too.
+ * Preloaded in front of the sanitizer, whose functions of these names do nothing. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@ static trace_2 on_cmp2, on_const2;
 static trace_4 on_cmp4, on_const4;
 static trace_8 on_cmp8, on_const8;
 static trace_table on_switch;
+static announce on_counters, on_table;
 
 void __sanitizer_cov_trace_pc(void) {
     uintptr_t at = (uintptr_t)__builtin_return_address(0);
@@ -43,12 +44,19 @@ void __sanitizer_cov_trace_switch(uint64_t value, uint64_t *cases) {
     if (on_switch) on_switch(value, cases);
 }
 
+void __sanitizer_cov_8bit_counters_init(void *first, void *end) {
+    if (on_counters) on_counters(first, end);
+}
+void __sanitizer_cov_pcs_init(void *first, void *end) {
+    if (on_table) on_table(first, end);
+}
+
 /* `path`: of the library with libFuzzer, which is loaded. 0: it has what is needed. */
 int fuzz_coverage_start(const char *path) {
     void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
     if (!library) return 1;
-    announce count = (announce)dlsym(library, "__sanitizer_cov_8bit_counters_init");
-    announce name = (announce)dlsym(library, "__sanitizer_cov_pcs_init");
+    on_counters = (announce)dlsym(library, "__sanitizer_cov_8bit_counters_init");
+    on_table = (announce)dlsym(library, "__sanitizer_cov_pcs_init");
     on_cmp1 = (trace_1)dlsym(library, "__sanitizer_cov_trace_cmp1");
     on_cmp2 = (trace_2)dlsym(library, "__sanitizer_cov_trace_cmp2");
     on_cmp4 = (trace_4)dlsym(library, "__sanitizer_cov_trace_cmp4");
@@ -58,9 +66,9 @@ int fuzz_coverage_start(const char *path) {
     on_const4 = (trace_4)dlsym(library, "__sanitizer_cov_trace_const_cmp4");
     on_const8 = (trace_8)dlsym(library, "__sanitizer_cov_trace_const_cmp8");
     on_switch = (trace_table)dlsym(library, "__sanitizer_cov_trace_switch");
-    if (!count || !name || !on_cmp8) return 2;
+    if (!on_counters || !on_table || !on_cmp8) return 2;
     for (uintptr_t place = 0; place < PLACES; place++) table[2 * place] = place + 1;
-    count(counters, counters + PLACES);
-    name(table, table + 2 * PLACES);
+    on_counters(counters, counters + PLACES);
+    on_table(table, table + 2 * PLACES);
     return 0;
 }

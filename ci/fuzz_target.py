@@ -59,8 +59,8 @@ def main(argv: list[str]) -> None:
     def take(data: bytes) -> None:
         target(data)
 
-    atheris.Setup([argv[0], *argv[3:]], take, enable_python_coverage=is_python)
     start_coverage()
+    atheris.Setup([argv[0], *argv[3:]], take, enable_python_coverage=is_python)
     atheris.Fuzz()
 
 
