@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import pyarrow
 import pytest
 
 from fastprod.errors import BulkError, ProducerClosedError
@@ -25,10 +24,11 @@ def bulk_threads() -> int:
 def test_all_records_of_a_bulk_are_awaited(peer: Peer, run: Run) -> None:
     async def main() -> None:
         async with quick_async_producer(peer, batch_size=16_384) as producer:
-            lists = producer.send_many("t", [b"%05d" % n for n in range(10_000)])
-            column = pyarrow.array([b"a", b"b"])
-            arrow = producer.append_columns(topic="t", values=column, partitions=[2, 2])
-            found = await asyncio.wait_for(asyncio.gather(lists, arrow), WAIT_S)
+            calls = (
+                producer.send_many("t", [b"%05d" % n for n in range(10_000)]),
+                producer.append_columns(topic="t", values=[b"a", b"b"], partitions=[2, 2]),
+            )
+            found = await asyncio.wait_for(asyncio.gather(*calls), WAIT_S)
             assert [each.record_count for each in found] == [10_000, 2]
             assert bulk_threads() == 1
         peer.wait_until(lambda: bulk_threads() == 0)
