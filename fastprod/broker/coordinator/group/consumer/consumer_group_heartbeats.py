@@ -18,7 +18,6 @@ from typing import NamedTuple
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.coordinator.group.consumer import consumer_group_records as records
-from fastprod.broker.coordinator.group.consumer import topic_regex_resolver
 from fastprod.broker.coordinator.group.consumer.consumer_group import (
     ConsumerGroup,
     ResolvedRegularExpression,
@@ -44,10 +43,6 @@ from fastprod.broker.coordinator.group.consumer.member_heartbeat import (
     MemberHeartbeat,
 )
 from fastprod.broker.coordinator.group.consumer.member_timers import MemberTimers
-from fastprod.broker.coordinator.group.consumer.regular_expression import (
-    InvalidExpression,
-    RegularExpression,
-)
 from fastprod.broker.coordinator.group.consumer.target_assignment_builder import (
     ASSIGNORS,
     build_target,
@@ -244,6 +239,12 @@ class ConsumerGroupHeartbeats:
         updated: ConsumerGroupMember,
         change: _Change,
     ) -> None:
+        # Here: most groups have none, and a broker is lighter without it.
+        from fastprod.broker.coordinator.group.consumer.regular_expression import (  # noqa: PLC0415
+            InvalidExpression,
+            RegularExpression,
+        )
+
         regex = updated.topic_regex
         if regex and not group.readers_of_regex(regex):
             try:
@@ -277,6 +278,10 @@ class ConsumerGroupHeartbeats:
         missing = bool(updated.topic_regex) and updated.topic_regex not in change.resolved
         if is_fresh and not missing:
             return
+        from fastprod.broker.coordinator.group.consumer import (  # noqa: PLC0415
+            topic_regex_resolver,
+        )
+
         regexes = {each.topic_regex for each in group.members_with(updated).values()} - {""}
         found = topic_regex_resolver.resolve(self._topics, regexes, beat.allows_topic, now_ms)
         for regex, each in found.items():
