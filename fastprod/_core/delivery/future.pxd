@@ -1,7 +1,7 @@
 """RecordFuture: (Result, index), and what its record looked like."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from fastprod._core.delivery.result cimport AttachedFuture, Incomplete, Result
+from fastprod._core.delivery.result cimport Incomplete, Result
 
 
 cdef class RecordFuture:
@@ -19,7 +19,8 @@ cdef class RecordFuture:
     cdef bint _is_done(self)
     cdef int _check_fork(self) except -1
     cdef int _add(self, tuple call) except -1
-    cdef object _call(self, tuple call, object found)
+    cdef int _call(self, tuple call, object found) except -1
+    cdef int _call_both(self, object function, object found) except -1
     cdef object _partition(self)
     cdef list _calls(self)
     # Those attached to `result`, whose outcome is to be told; the record may have one of its own.
@@ -47,10 +48,3 @@ cdef int settled_state() except -1
 # Raises ForkedFutureError if `result` was made before a fork whose child this is.
 cdef int check_fork(Result* result) except -1
 cdef RecordFuture failed_future(object topic, object partition, object error)
-
-ctypedef int (*Comparison)(const void* left, const void* right) noexcept nogil
-# Of two AttachedFutures: by record; those of one record as they were attached.
-cdef int compare_futures(const void* left, const void* right) noexcept nogil
-# In the order in which their callbacks run, which is that of compare_futures.
-cdef void sort_futures(
-    AttachedFuture* futures, uint32_t count, Comparison compare) noexcept nogil

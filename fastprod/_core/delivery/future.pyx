@@ -5,20 +5,23 @@ from copy import copy
 
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.stdlib cimport qsort
 
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, fp_store_i32
 from fastprod._core.delivery.result cimport (
-    AttachedFuture, ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING,
-    RESULT_DONE, RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, fork_epoch,
+    ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
+    RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
     incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
     result_new_apart, result_part, result_release, result_resolve, result_take_back, result_urge,
-    result_wait,
+    result_wait, sort_futures,
 )
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t item_count)
 
 from fastprod.errors import ForkedFutureError
 from fastprod._core.delivery.outcomes import error_for_outcome
@@ -127,12 +130,12 @@ cdef class RecordFuture:
             return copy(self.callbacks[1])
         result = result_resolve(self.result_, &index)
         if result.error_code == ERR_NONE:
-            return RecordMetadata(
+            return _metadata((
                 self.topic, result.partition,
                 result.base_offset + index if result.base_offset >= 0 else -1,
                 result.log_append_ms if result.log_append_ms >= 0 else self.timestamp_ms,
                 self.key_size, self.value_size,
-            )
+            ))
         return error_for_outcome(
             result.error_code, self.topic, result.partition, result_live_count(result), index,
             result.detail,
@@ -418,26 +421,30 @@ cdef class RecordFuture:
         self._call(call, self.outcome())
         return 0
 
-    cdef object _call(self, tuple call, object found):
-        """Run one callback; what it raises is logged, the others still run (P-A.3.15)."""
+    cdef int _call_both(self, object function, object found) except -1:
+        """Run a callback of `send`; what it raises is logged, the others still run (P-A.3.15)."""
+        try:
+            if type(found) is RecordMetadata:
+                function(found, None)
+            else:
+                function(failed_metadata(self.topic, self._partition()), found)
+        except BaseException as error:
+            _callback_failed(error, found)
+
+    cdef int _call(self, tuple call, object found) except -1:
+        """Run one callback, as `_call_both`."""
+        if call[0] == CALL_BOTH:
+            return self._call_both(call[1], found)
         failed = isinstance(found, BaseException)
         try:
-            if call[0] == CALL_BOTH:
-                if failed:
-                    call[1](failed_metadata(self.topic, self._partition()), found)
-                else:
-                    call[1](found, None)
-            elif call[0] == CALL_FUTURE:
+            if call[0] == CALL_FUTURE:
                 call[1](self)
             elif call[0] == CALL_VALUE and not failed:
                 call[1](*call[2], found, **call[3])
             elif call[0] == CALL_ERROR and failed:
                 call[1](*call[2], found, **call[3])
-        except KeyboardInterrupt:
-            _thread.interrupt_main()    # again, once the other callbacks have run
-        except BaseException:
-            # SystemExit too: the thread that runs callbacks has others to run.
-            _log.exception("a delivery callback failed; the record's outcome stands: %r", found)
+        except BaseException as error:
+            _callback_failed(error, found)
 
     cdef object _partition(self):
         cdef uint32_t index = self.index
@@ -470,12 +477,16 @@ cdef class RecordFuture:
         if self.callbacks is None or result_resolve(self.result_, &index) != result:
             return
         found = self.outcome()
-        self.callbacks = self._calls()
         at = 0
-        while at < len(self.callbacks):     # a callback may add another
-            self._call(self.callbacks[at], found)
+        if type(self.callbacks) is not list:    # on_delivery of `send`, as a rule alone
+            self._call_both(self.callbacks, found)
             if self.result_.fork_epoch != fork_epoch():
                 return      # it forked, and this is the child: the others are the parent's
+            at = 1
+        while type(self.callbacks) is list and at < len(self.callbacks):    # one may add another
+            self._call(self.callbacks[at], found)
+            if self.result_.fork_epoch != fork_epoch():
+                return
             at += 1
         self.callbacks = None
 
@@ -487,6 +498,23 @@ cdef class RecordFuture:
         if not is_done:
             return f"<RecordFuture topic={self.topic!r} pending>"
         return f"<RecordFuture topic={self.topic!r} {self.outcome()!r}>"
+
+
+def _callback_failed(error, found):
+    if isinstance(error, KeyboardInterrupt):
+        _thread.interrupt_main()    # again, once the other callbacks have run
+    else:   # SystemExit too: the thread that runs callbacks has others to run.
+        _log.exception("a delivery callback failed; the record's outcome stands: %r", found)
+
+
+cdef object _metadata(tuple fields):
+    """A `RecordMetadata` of all its fields, without the call that a named tuple makes of it."""
+    cdef Py_ssize_t i
+    cdef object made = PyType_GenericAlloc(<PyTypeObject*>RecordMetadata, len(fields))
+    for i, field in enumerate(fields):
+        Py_INCREF(field)        # PyTuple_SET_ITEM keeps a reference
+        PyTuple_SET_ITEM(made, i, field)
+    return made
 
 
 cdef dict _record_errors(Result* result):
@@ -521,25 +549,6 @@ cdef RecordFuture new_future(object topic, Result* result, uint32_t index):
     future.index = index
     future.topic = topic
     return future
-
-
-cdef int compare_futures(const void* left, const void* right) noexcept nogil:
-    cdef const AttachedFuture* a = <const AttachedFuture*>left
-    cdef const AttachedFuture* b = <const AttachedFuture*>right
-    if a.index != b.index:
-        return -1 if a.index < b.index else 1
-    return -1 if a.order < b.order else a.order > b.order
-
-
-cdef void sort_futures(
-    AttachedFuture* futures, uint32_t count, Comparison compare
-) noexcept nogil:
-    # Those that `send` attaches are in order but for rare races, others are in any.
-    cdef uint32_t i
-    for i in range(1, count):
-        if compare(&futures[i - 1], &futures[i]) > 0:
-            qsort(futures, count, sizeof(AttachedFuture), compare)
-            return
 
 
 cdef int deliver(Incomplete* list, int64_t deadline_ns) except -1:

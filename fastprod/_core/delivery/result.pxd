@@ -208,3 +208,10 @@ cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil
 
 cdef uint32_t fork_epoch() noexcept nogil
 cdef void after_fork_in_child() noexcept nogil
+
+ctypedef int (*Comparison)(const void* left, const void* right) noexcept nogil
+# Of two AttachedFutures: by record; those of one record as they were attached.
+cdef int compare_futures(const void* left, const void* right) noexcept nogil
+# In the order in which their callbacks run, which is that of compare_futures.
+cdef void sort_futures(
+    AttachedFuture* futures, uint32_t count, Comparison compare) noexcept nogil

@@ -1,6 +1,6 @@
 """Completes results, wakes who waits for them, and queues those with callbacks."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memmove
 
 from fastprod._core.bytes.buffer_pool cimport pool_hold, pool_let_go
@@ -563,3 +563,22 @@ cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) no
     if list == NULL:
         apart.state = RESULT_DONE
     return apart
+
+
+cdef int compare_futures(const void* left, const void* right) noexcept nogil:
+    cdef const AttachedFuture* a = <const AttachedFuture*>left
+    cdef const AttachedFuture* b = <const AttachedFuture*>right
+    if a.index != b.index:
+        return -1 if a.index < b.index else 1
+    return -1 if a.order < b.order else a.order > b.order
+
+
+cdef void sort_futures(
+    AttachedFuture* futures, uint32_t count, Comparison compare
+) noexcept nogil:
+    # Those that `send` attaches are in order but for rare races, others are in any.
+    cdef uint32_t i
+    for i in range(1, count):
+        if compare(&futures[i - 1], &futures[i]) > 0:
+            qsort(futures, count, sizeof(AttachedFuture), compare)
+            return

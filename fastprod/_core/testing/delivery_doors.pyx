@@ -6,13 +6,12 @@ cimport cython
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
-from fastprod._core.delivery.future cimport compare_futures, sort_futures
 from fastprod._core.delivery.result cimport (
-    AttachedFuture, Incomplete, Result, incomplete_close, incomplete_destroy, incomplete_init,
-    incomplete_last_number, incomplete_record_count, incomplete_take_ready, incomplete_wait,
-    result_abandon, result_attach, result_complete, result_delivered, result_new,
+    AttachedFuture, Incomplete, Result, compare_futures, incomplete_close, incomplete_destroy,
+    incomplete_init, incomplete_last_number, incomplete_record_count, incomplete_take_ready,
+    incomplete_wait, result_abandon, result_attach, result_complete, result_delivered, result_new,
     result_new_child, result_release, result_resolve, result_retain, result_split, result_urge,
-    result_wait,
+    result_wait, sort_futures,
 )
 
 
