@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pygal  # type: ignore[import-untyped]
 
 from bench.point import Point
 from bench.series import Series
+
+# It looks for maps as plug-ins in every import of the process, in a way that Python gave up.
+sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != pygal.__name__]
 
 _SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _STYLE = pygal.style.CleanStyle

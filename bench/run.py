@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import budget, report
+from bench import budget, plots, report
 from bench.macro import awaiting, broker, latency, memory, spinner, throughput, transactions
 from bench.point import Point
 from bench.series import alternate
@@ -119,8 +119,6 @@ def _measure(
             print(report.figure_lines(figures), end="\n\n", flush=True)
             verdicts += budget.judge(bounds, point.name, figures, kinds)
             if plots_folder is not None:
-                from bench import plots  # noqa: PLC0415  (it hooks into all later imports)
-
                 plots.draw(point, series, plots_folder)
             found[point.name] = {"rows": report.as_json(series), "figures": figures}
     return found, verdicts

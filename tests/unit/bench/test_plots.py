@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -56,3 +57,8 @@ def test_latencies_are_drawn_by_the_share_of_records(tmp_path: Path) -> None:
     (path,) = plots.draw(point(*measured.values()), measured, tmp_path)
     assert path.name == "latency.mock.latency.svg"
     assert {"ours", "theirs", "50%", "99.9%", "501", "40"} <= set(texts(path))
+
+
+def test_what_is_imported_later_is_not_looked_for_by_the_plots() -> None:
+    assert "pygal" in sys.modules
+    assert not [each for each in sys.meta_path if type(each).__module__.startswith("pygal")]
