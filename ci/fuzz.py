@@ -25,6 +25,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,13 +119,17 @@ def run_round(
         *("-print_final_stats=1", f"-artifact_prefix={work.failures(target)}/"),
         str(work.corpus(target)),
     ]
-    with work.log(target).open("a") as log:
+    with (
+        work.log(target).open("a") as log,
+        tempfile.TemporaryDirectory(prefix="fastprod-fuzz-") as temporary,
+    ):
         log.write(f"\n=== {time.strftime('%Y-%m-%d %H:%M:%S')} {inputs:,} inputs\n")
         log.flush()
         began = log.tell()
         done = subprocess.run(
             command,
-            env=dict(variables),
+            # It ends without a last word, and would leave its files behind.
+            env={**variables, "TMPDIR": temporary},
             cwd=work.tree,
             stdout=log,
             stderr=subprocess.STDOUT,
