@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+# Not the module's own generator: its state belongs to the user, who may have seeded it.
+_uniform: Final = random.SystemRandom().uniform
 JITTER: Final = 0.2
 """Half-width of the random factor: delays are spread over 80-120 % of the exact value."""
 
@@ -21,7 +23,7 @@ class ExponentialBackoff:
         base_ms: delay for n = 0, in ms, >= 0.
         max_ms: upper bound of every delay, in ms, >= 0.
         jitter: half-width of the random factor, 0 <= jitter < 1, default 0.2; 0 is exact.
-        uniform: gives a float between its two arguments; default ``random.uniform``.
+        uniform: gives a float between its two arguments; default: the system's randomness.
 
     Raises:
         ValueError: a negative delay, or a jitter outside [0, 1).
@@ -35,7 +37,7 @@ class ExponentialBackoff:
         max_ms: int,
         *,
         jitter: float = JITTER,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] = _uniform,
     ) -> None:
         if base_ms < 0 or max_ms < 0:
             raise ValueError(f"backoff of {base_ms} ms up to {max_ms} ms: both must be >= 0")

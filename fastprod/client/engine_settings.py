@@ -44,5 +44,5 @@ def engine_settings(config: ProducerConfig) -> dict[str, Any]:
         "receive_buffer_bytes": config.receive_buffer_bytes,
         "idempotent": config.enable_idempotence,
         "guarantee_order": config.max_in_flight_requests_per_connection == 1,  # P-B.6
-        "seed": random.getrandbits(63),
+        "seed": random.SystemRandom().getrandbits(63),
     }

@@ -345,7 +345,7 @@ def test_javas_producer_speaks_the_protocol_of_kafka_4(broker: Broker) -> None:
     )
     assert "3000 records sent" in said
     assert sum(map(len, told(broker.bootstrap_servers).values())) == 3000
-    assert {each.version for each in broker.requests("Produce")} == {12}
+    assert {each.version for each in broker.requests("Produce")} == {13}
     ends = broker.requests("EndTxn")
     assert len(ends) > 2
     assert {each.version for each in ends} == {5}

@@ -25,6 +25,8 @@ _REFUSED_BACKOFF_MS: Final = (500, 1000)
 """First and longest delay at least after failed authentications: who is wrong stays so for a while,
 and brokers count such attempts."""
 
+_randrange: Final = random.SystemRandom().randrange
+
 
 class ConnectionState(enum.Enum):
     """Where a connection stands (contract P-G.4.1)."""
@@ -93,7 +95,8 @@ class ClusterConnectionStates:
         reconnect_backoff: ``reconnect.backoff.ms`` and its max.
         setup_timeout: ``socket.connection.setup.timeout.ms`` and its max.
         resolver: default asks the system.
-        random_index: ``random_index(n)`` gives 0 <= i < n; default ``random.randrange``.
+        random_index: ``random_index(n)`` gives 0 <= i < n; default: the system's
+            randomness.
 
     Source: Java's ``ClusterConnectionStates``, ``NodeApiVersions``, ``NetworkClient``.
     """
@@ -104,7 +107,7 @@ class ClusterConnectionStates:
         setup_timeout: ExponentialBackoff,
         *,
         resolver: Resolver = resolve_by_system,
-        random_index: Callable[[int], int] = random.randrange,
+        random_index: Callable[[int], int] = _randrange,
     ) -> None:
         self._reconnect_backoff = reconnect_backoff
         self._refused_backoff = ExponentialBackoff(*_REFUSED_BACKOFF_MS)
