@@ -20,6 +20,7 @@ cdef extern from "c/fp_sync.h" nogil:
     void fp_mutex_init(fp_mutex* m) noexcept
     void fp_mutex_destroy(fp_mutex* m) noexcept
     void fp_mutex_lock(fp_mutex* m) noexcept
+    bint fp_mutex_try(fp_mutex* m) noexcept
     void fp_mutex_unlock(fp_mutex* m) noexcept
     void fp_cond_init(fp_cond* c) noexcept
     void fp_cond_destroy(fp_cond* c) noexcept

@@ -2,7 +2,8 @@
  *
  * Level-triggered. A watched descriptor has an opaque cookie and an interest; interest 0 takes it
  * out of the kernel's set, so that a hang-up nobody wants to hear of does not end every wait.
- * Memory grows when a descriptor is added, never while waiting. One thread only.
+ * Memory grows when a descriptor is added, never while waiting. One thread only; but with epoll, while
+ * it waits, another one may change the interest of a descriptor, and remove one.
  */
 #ifndef FP_POLL_H
 #define FP_POLL_H
@@ -16,6 +17,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #endif
 
 #define FP_POLL_IN 1u
@@ -209,6 +211,52 @@ static inline int fp_poller_wait(fp_poller *p, int64_t timeout_ns) {
             both | (got & POLLIN ? FP_POLL_IN : 0) | (got & POLLOUT ? FP_POLL_OUT : 0);
     }
     return found;
+}
+
+#define FP_PAIR_FIRST 1
+#define FP_PAIR_SECOND 2
+
+/* Wait until one of two descriptors is readable or has ended: FP_PAIR_ bits. 0: `timeout_ns` has
+ * passed, or there was a signal. */
+static inline int fp_poll_pair(int first, int second, int64_t timeout_ns) {
+    struct pollfd fds[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+    if (poll(fds, 2, fp_poll_timeout_ms(timeout_ns < 0 ? 0 : timeout_ns)) <= 0) return 0;
+    return (fds[0].revents ? FP_PAIR_FIRST : 0) | (fds[1].revents ? FP_PAIR_SECOND : 0);
+}
+
+/* A timer that ends a wait once at its deadline; it needs no clearing. -1: there is none. */
+static inline int fp_poller_add_timer(fp_poller *p) {
+#ifdef __linux__
+    struct epoll_event event;
+    int fd = p->epoll_fd < 0 ? -1 : timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (fd < 0) return -1;
+    memset(&event, 0, sizeof event);
+    event.events = EPOLLIN | EPOLLET;
+    if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) return fd;
+    close(fd);
+#else
+    (void)p;
+#endif
+    return -1;
+}
+
+/* 0, or minus the errno. */
+static inline int fp_timer_set(int fd, int64_t deadline_ns) {
+#ifdef __linux__
+    struct itimerspec at;
+    memset(&at, 0, sizeof at);
+    at.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);
+    at.it_value.tv_nsec = (long)(deadline_ns % 1000000000);
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? 0 : -errno;
+#else
+    (void)fd;
+    (void)deadline_ns;
+    return -ENOSYS;
+#endif
+}
+
+static inline void fp_timer_close(int fd) {
+    if (fd >= 0) close(fd);
 }
 
 static inline const char *fp_poller_name(const fp_poller *p) {

@@ -33,6 +33,9 @@ static inline void fp_cpu_relax(void) {
 #endif
 }
 
+/* 1: it is ours now. */
+static inline int fp_mutex_try(fp_mutex *m) { return pthread_mutex_trylock(m) == 0; }
+
 static inline int fp_mutex_spin(fp_mutex *m) {
     for (int i = 0; i < 64; i++) {
         if (pthread_mutex_trylock(m) == 0) return 1;

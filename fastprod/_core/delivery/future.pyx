@@ -15,10 +15,11 @@ from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, 
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
     RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
-    incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
-    result_new_apart, result_part, result_release, result_resolve, result_take_back, result_urge,
-    result_wait, sort_futures,
+    incomplete_take_ready, result_attach, result_complete, result_delivered, result_drive,
+    result_live_count, result_new_apart, result_part, result_release, result_resolve,
+    result_take_back, result_urge, result_wait, sort_futures,
 )
+from fastprod._core.delivery.wait_habit cimport note_wait
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t item_count)
@@ -146,10 +147,10 @@ cdef class RecordFuture:
 
     cdef int wait_until_done(self, object timeout) except -1:
         """Block, without the GIL, until done. Raises TimeoutError; lets signals through."""
-        cdef int64_t deadline_ns = 0x7FFFFFFFFFFFFFFF
-        cdef int64_t until_ns
+        cdef int64_t until_ns, deadline_ns = 0x7FFFFFFFFFFFFFFF
         cdef uint32_t index
         cdef Result* result
+        note_wait()
         if self.result_ == NULL or self._is_done():
             return 0
         if timeout is not None:
@@ -158,8 +159,9 @@ cdef class RecordFuture:
             index = self.index
             result = result_resolve(self.result_, &index)
             with nogil:
-                result_urge(result)
                 until_ns = min(deadline_ns, fp_now_ns() + SLICE_NS)
+                result_drive(result, until_ns)
+                result_urge(result)
                 result_wait(result, until_ns)
             if self._is_done():
                 return 0
@@ -448,9 +450,8 @@ cdef class RecordFuture:
 
     cdef object _partition(self):
         cdef uint32_t index = self.index
-        if self.result_ == NULL:
-            return self.callbacks[0]
-        return result_resolve(self.result_, &index).partition
+        return self.callbacks[0] if self.result_ == NULL else (
+            result_resolve(self.result_, &index).partition)
 
     cdef list _calls(self):
         """The callbacks as a list of calls."""

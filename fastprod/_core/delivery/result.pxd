@@ -104,6 +104,10 @@ ctypedef void (*Urge)(void* argument, void* origin) noexcept nogil
 # Take a record back whose batch has not left; False: too late. Never takes the GIL.
 ctypedef bint (*TakeBack)(void* argument, Result* result, uint32_t index) noexcept nogil
 
+# Do the I/O thread's work for `result`, as far as that can be, until it is complete or
+# `deadline_ns`. May block, never takes the GIL.
+ctypedef void (*Drive)(void* argument, Result* result, int64_t deadline_ns) noexcept nogil
+
 cdef struct Incomplete:
     # Every result from the creation of its batch to its completion, callbacks included, in order
     # of creation (contract P-D.1.2, P-D.10.5), and the completion queue.
@@ -126,6 +130,9 @@ cdef struct Incomplete:
     TakeBack take_back          # NULL: nothing can be
     void* argument              # of both
     int32_t has_missed          # atomic: a record has missed its deadline in this transaction
+    Drive drive                 # or NULL
+    void* drive_argument
+    int32_t drivers             # atomic: threads in `drive`, for which the engine's end waits
     int ready_fd                # written when the queue becomes non-empty; -1: nobody asked
 
 cdef void incomplete_init(Incomplete* list) noexcept nogil
@@ -166,6 +173,10 @@ cdef void result_split(Result* result) noexcept nogil
 
 # Block until DONE or SPLIT, or the deadline. FP_OK or FP_TIMEDOUT.
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil
+
+# Send its batch and wait for the answer ourselves, if the I/O thread sleeps and nobody else does.
+# Returns when the result is complete, at the deadline, or at once.
+cdef void result_drive(Result* result, int64_t deadline_ns) noexcept nogil
 
 # Somebody waits: linger no longer for its batch.
 cdef void result_urge(Result* result) noexcept nogil

@@ -59,12 +59,10 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     fp_mutex_init(&list.lock)
     fp_cond_init(&list.changed)
     fp_cond_init(&list.ready)
-    list.oldest = NULL
-    list.newest = NULL
+    list.oldest = list.newest = NULL
     list.next_number = 1
     list.batch_count = 0
-    list.ready_head = NULL
-    list.ready_tail = NULL
+    list.ready_head = list.ready_tail = NULL
     list.flushes = NULL
     list.closed = False
     list.has_ready = 0
@@ -72,8 +70,10 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.ready_fd = -1
     list.urge = NULL
     list.take_back = NULL
-    list.has_missed = 0
+    list.has_missed = list.drivers = 0
     list.argument = NULL
+    list.drive = NULL
+    list.drive_argument = NULL
 
 
 cdef void incomplete_destroy(Incomplete* list) noexcept nogil:
@@ -392,6 +392,22 @@ cdef void result_urge(Result* result) noexcept nogil:
         if result.incomplete.urge != NULL:
             result.incomplete.urge(result.incomplete.argument, result.origin)
     fp_mutex_unlock(&stripe.lock)
+
+
+cdef void result_drive(Result* result, int64_t deadline_ns) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef Incomplete* list = NULL
+    if fp_load_i32_acq(&result.state) != RESULT_PENDING:
+        return
+    fp_mutex_lock(&stripe.lock)     # while it is pending under the stripe, the engine lives
+    if result.state == RESULT_PENDING and result.incomplete != NULL:
+        list = result.incomplete
+        if list.drive != NULL:
+            fp_add_i32(&list.drivers, 1)    # and from here on, too
+    fp_mutex_unlock(&stripe.lock)
+    if list != NULL and list.drive != NULL:
+        list.drive(list.drive_argument, result, deadline_ns)
+        fp_add_i32(&list.drivers, -1)
 
 
 cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil:

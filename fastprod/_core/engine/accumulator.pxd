@@ -97,10 +97,16 @@ cdef struct Topic:
     Histogram ack_time              # of records: their batch's creation-to-acknowledgement
     Topic* next
 
+# Send what `partition` has ready, if the I/O thread sleeps, for a caller that has waited for its
+# last `waits` records; False: nothing was done. Never blocks.
+ctypedef bint (*SendNow)(void* io, Partition* partition, int32_t waits) noexcept nogil
+
 cdef struct Accumulator:
     # OWNER the engine.
     BufferPool pool
     Incomplete incomplete
+    SendNow send_now                # or NULL
+    void* io                        # borrowed; its argument
     WakeUp wake_up                  # wakes the I/O thread if it sleeps
     void* wake_argument
     uint32_t batch_bytes            # batch.size
@@ -119,6 +125,7 @@ cdef struct Accumulator:
 
 cdef struct Appended:
     # What an append did, for its caller.
+    int32_t waits                   # in: note_send; 0: leave the sending to the I/O thread
     Result* known                   # in: a result the caller has a reference to already, or NULL
     Result* result                  # one reference, the caller's, unless it is `known`
     uint32_t index                  # of the first record

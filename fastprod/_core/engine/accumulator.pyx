@@ -376,7 +376,8 @@ cdef FpStatus accumulator_append(
     if extra != NULL:
         pool_give(&a.pool, extra)
     if wake:
-        accumulator_kick(a)
+        if out.waits == 0 or a.send_now == NULL or not a.send_now(a.io, target, out.waits):
+            accumulator_kick(a)
     return status
 
 

@@ -25,6 +25,7 @@ from fastprod._core.engine.accumulator cimport (
     accumulator_close, accumulator_destroy, accumulator_init, accumulator_kick, accumulator_open,
     topic_set_partition_count,
 )
+from fastprod._core.drive.caller_drive cimport let_callers_drive
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
@@ -74,9 +75,8 @@ os.register_at_fork(after_in_child=_abandon_engines)
 
 cdef int64_t _deadline(object timeout_s):
     """CLOCK_MONOTONIC ns; None: never."""
-    if timeout_s is None:
-        return FOREVER
-    return fp_now_ns() + <int64_t>(min(max(0.0, timeout_s), LONGEST_S) * 1e9)
+    return FOREVER if timeout_s is None else (
+        fp_now_ns() + <int64_t>(min(max(0.0, timeout_s), LONGEST_S) * 1e9))
 
 
 cdef class TopicRef:
@@ -111,6 +111,7 @@ cdef class Engine:
         self.topics = {}
         check(accumulator_init(&self.accumulator, buffer_bytes))
         check(io_init(&self.io, &self.accumulator, force_poll, max_receive_bytes))
+        let_callers_drive(&self.io)
         self.is_ready = True
         self._set(settings)
 
@@ -518,9 +519,8 @@ cdef class Engine:
 
     def is_node_ready(self, int slot):
         """Whether a node takes Produce requests, as far as can be told from another thread."""
-        if 0 <= slot < self.io.node_count and self.io.nodes[slot] != NULL:
-            return self.io.nodes[slot].state == NODE_READY
-        return False
+        return (0 <= slot < self.io.node_count and self.io.nodes[slot] != NULL
+                and self.io.nodes[slot].state == NODE_READY)
 
     @property
     def has_producer_id(self):

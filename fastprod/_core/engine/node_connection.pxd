@@ -2,7 +2,7 @@
 
 Nothing here knows what is in a request: its handler does.
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from fastprod._core.engine.control_queue cimport Event
 from fastprod._core.engine.in_flight cimport Request
@@ -33,5 +33,7 @@ cdef void node_send(IoThread* io, Node* node, Request* request) noexcept nogil
 cdef void node_written(IoThread* io, Node* node) noexcept nogil
 # P-G.2.4: its oldest request waits too long: the connection goes, with all its requests.
 cdef void node_check_time_out(IoThread* io, Node* node) noexcept nogil
+# An answer: of the request that has been under way for the longest.
+cdef void node_receive(IoThread* io, Node* node, const uint8_t* data, uint32_t size) noexcept nogil
 # What the last poll brought, in the order of P-G.1: answers go to the handlers of their requests.
 cdef void nodes_after_poll(IoThread* io) noexcept nogil

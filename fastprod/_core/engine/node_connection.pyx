@@ -283,7 +283,7 @@ cdef void _refuse_answer(
     node_drop(io, node, CLOSE_LOCAL, 0, 0, False)
 
 
-cdef void _receive(IoThread* io, Node* node, const uint8_t* data, uint32_t size) noexcept nogil:
+cdef void node_receive(IoThread* io, Node* node, const uint8_t* data, uint32_t size) noexcept nogil:
     cdef Request* request = node.flights.oldest
     cdef int32_t correlation
     cdef Event* event
@@ -372,7 +372,7 @@ cdef void nodes_after_poll(IoThread* io) noexcept nogil:
     for i in range(s.receive_count):
         node = <Node*>s.receives[i].channel.owner
         if node != NULL:
-            _receive(io, node, s.receives[i].data, s.receives[i].size)
+            node_receive(io, node, s.receives[i].data, s.receives[i].size)
     for i in range(s.disconnected_count):
         _lose(io, s.disconnected[i])
     for i in range(s.connected_count):

@@ -30,6 +30,8 @@ cdef void look_at_touched(IoThread* io) noexcept nogil
 cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil
 # Is anything queued for it?
 cdef bint node_has_queued(Node* node) noexcept nogil
+# Where the partition has its place, if it has one.
+cdef Node* node_of(IoThread* io, Partition* p) noexcept nogil
 # By slot; one past the last is limbo. NULL: not there.
 cdef Node* node_at(IoThread* io, int slot) noexcept nogil
 # To the end of its list: it had its turn.

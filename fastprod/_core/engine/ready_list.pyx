@@ -31,6 +31,10 @@ cdef Node* node_at(IoThread* io, int slot) noexcept nogil:
     return &io.limbo if slot == io.node_count else io.nodes[slot]
 
 
+cdef Node* node_of(IoThread* io, Partition* p) noexcept nogil:
+    return _home(io, p.home_slot)
+
+
 cdef Node* _home(IoThread* io, int32_t slot) noexcept nogil:
     if 0 <= slot < io.node_count and io.nodes[slot] != NULL:
         return io.nodes[slot]

@@ -5,7 +5,9 @@ from libc.string cimport memset
 
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.bytes.kafka_errors cimport NETWORK_EXCEPTION, UNSUPPORTED_VERSION
-from fastprod._core.bytes.sync cimport fp_load_i32, fp_now_ns
+from fastprod._core.bytes.sync cimport (
+    fp_load_i32, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns,
+)
 from fastprod._core.delivery.result cimport ERR_ABORTED
 from fastprod._core.engine.accumulator cimport Accumulator, NO_SLOT, Partition, PartitionList, Topic
 from fastprod._core.engine.completion cimport (
@@ -25,6 +27,7 @@ from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, REQUEST_PRODUCE, REQUEST_QUESTION, Request, in_flight_can_send,
     next_correlation_id, request_free,
 )
+from fastprod._core.drive.lent_socket cimport lent_attend, lent_close, lent_init
 from fastprod._core.engine.load_table cimport update_load
 from fastprod._core.engine.node_connection cimport (
     node_check_time_out, node_count_bytes, node_drop, node_send, nodes_after_poll,
@@ -57,7 +60,11 @@ cdef extern from "c/fp_thread.h" nogil:
         pthread_t* thread, fp_thread_main run, void* argument, const char* name) noexcept
     int pthread_join(pthread_t thread, void** result) noexcept
 
+cdef extern from "unistd.h" nogil:
+    int usleep(unsigned int us) noexcept
+
 cdef enum:
+    DRIVER_PAUSE_US = 100
     LONGEST_SLEEP_NS = 60000000000
     NO_MEMORY_PAUSE_NS = 10000000
     CORRELATION_BYTES = 4
@@ -67,6 +74,7 @@ cdef enum:
 cdef FpStatus io_init(
     IoThread* io, Accumulator* accumulator, bint force_poll, int64_t max_receive_bytes
 ) noexcept nogil:
+    cdef FpStatus status
     memset(io, 0, sizeof(IoThread))
     io.accumulator = accumulator
     io.transport = tcp_transport()
@@ -82,9 +90,13 @@ cdef FpStatus io_init(
     event_queue_init(&io.events)
     accumulator.wake_up = _wake
     accumulator.wake_argument = &io.selector
+    fp_mutex_init(&io.loop_lock)
+    lent_init(io)
     if io.nodes == NULL:
         return FP_NOMEM
-    return selector_init(&io.selector, force_poll, max_receive_bytes)
+    status = selector_init(&io.selector, force_poll, max_receive_bytes)
+    io.selector.owner_lock = &io.loop_lock
+    return status
 
 
 cdef FpStatus _produce_answered(
@@ -142,6 +154,7 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
 
 
 cdef void io_abandon(IoThread* io) noexcept nogil:
+    lent_close(io)
     selector_abandon(&io.selector)
 
 
@@ -155,6 +168,9 @@ cdef void sender_join(IoThread* io) noexcept nogil:
     if io.is_running:
         pthread_join(io.thread, NULL)
         io.is_running = False
+        while fp_load_i32(&io.accumulator.incomplete.drivers) > 0:
+            usleep(DRIVER_PAUSE_US)     # their results are complete: they are on their way out
+        lent_close(io)
         selector_destroy(&io.selector)
 
 
@@ -284,9 +300,12 @@ cdef bint _turn(IoThread* io) noexcept nogil:
     cdef int32_t stop = fp_load_i32(&io.stop)
     io.now_ns = fp_now_ns()
     io.wake_ns = io.now_ns + LONGEST_SLEEP_NS
+    if io.now_ns < io.driven_ns + LONGEST_SLEEP_NS:
+        # What a caller sends then times out after we would have woken anyway: it need not wake us.
+        io.wake_ns = min(io.wake_ns, io.now_ns + io.request_timeout_ns // 2)
     io.counters.loops += 1
+    take_announced(io)      # first: what was commanded before an announcement goes before it
     obey_all(io)
-    take_announced(io)
     if stop == STOP_NOW:
         return False
     if io.fatal_code != 0:
@@ -316,6 +335,7 @@ cdef bint _turn(IoThread* io) noexcept nogil:
 cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil:
     cdef int64_t sleep_ns
     selector_park(&io.selector)
+    io.asleep_until_ns = io.wake_ns
     sleep_ns = io.wake_ns - fp_now_ns()
     if sleep_ns < 0 or fp_load_i32(&io.accumulator.kicks) != kicks:
         return 0
@@ -327,10 +347,13 @@ cdef void* sender_main(void* argument) noexcept nogil:
     cdef Event* stopped = event_new(ON_STOPPED, NO_SLOT, NULL, 0)   # whatever memory there is then
     cdef int32_t kicks
     cdef int64_t began_ns, waited_ns, sleep_ns
+    fp_mutex_lock(&io.loop_lock)
+    io.is_turning = True
     while True:
         kicks = fp_load_i32(&io.accumulator.kicks)
         if not _turn(io):
             break
+        lent_attend(io)
         sleep_ns = sender_park(io, kicks)
         began_ns = fp_now_ns()
         waited_ns = io.selector.io_wait_ns
@@ -338,7 +361,10 @@ cdef void* sender_main(void* argument) noexcept nogil:
         io.now_ns = fp_now_ns()
         io.counters.io_ns += io.now_ns - began_ns - (io.selector.io_wait_ns - waited_ns)
         nodes_after_poll(io)
+    io.is_turning = False
     _end(io, stopped)
+    lent_attend(io)
+    fp_mutex_unlock(&io.loop_lock)
     return NULL
 
 

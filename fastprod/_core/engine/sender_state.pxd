@@ -3,6 +3,8 @@ completion and sender."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.sync cimport fp_mutex, fp_wake
+from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, PartitionList, Topic
 from fastprod._core.engine.control_queue cimport Event, EventQueue
 from fastprod._core.engine.histogram cimport Histogram
@@ -119,6 +121,8 @@ cdef struct Counters:
     int64_t connections_closed
     int64_t io_ns               # time in the kernel, or moving bytes; waiting is not in it
     int64_t loops
+    int64_t caller_sends        # times that a caller has sent what was ready itself
+    int64_t caller_waits        # times that a caller has slept at a socket itself
     int64_t looks               # at a partition: may its first batch go?
     int64_t epoch_bumps
     int64_t expired
@@ -130,9 +134,26 @@ cdef struct Maxima:
     int64_t largest_record      # bytes
     int64_t longest_throttle_ms
 
+cdef struct LentSocket:
+    # The socket that the poller leaves to a caller: see lent_socket.pxd.
+    # OWNER    the IoThread, of which it is a part.   THREADS guarded by its loop_lock.
+    Node* node                  # borrowed; whose it is; NULL: none is lent
+    uint64_t channel_id         # the node's channel then
+    Result* result              # borrowed; what a caller waits for at it; NULL: nobody is there
+    bint is_called              # that caller was told by `wake` to look at its result and channel
+    fp_wake wake
+    int guard_fd                # a timer that wakes the I/O thread; -1: none yet
+    int64_t guard_ns            # when it does
+
 cdef struct IoThread:
     # OWNER    the engine.   FREED BY the engine after the thread has ended.
-    # THREADS  the I/O thread, but for what says otherwise. Settings are constant.
+    # THREADS  who holds `loop_lock`, the I/O thread but while it sleeps; but for what says
+    #          otherwise. Settings are constant.
+    fp_mutex loop_lock
+    bint is_turning             # the I/O thread runs its loop: callers may drive
+    int64_t asleep_until_ns     # when it will look again if nobody wakes it
+    int64_t driven_ns           # when a caller last drove
+    LentSocket lent
     Accumulator* accumulator    # borrowed
     Selector selector
     const Transport* transport  # borrowed; of every connection that is not by TLS

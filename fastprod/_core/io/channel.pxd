@@ -16,6 +16,7 @@ cdef extern from "c/fp_poll.h" nogil:
         void* cookie
         uint32_t ready
     ctypedef struct fp_poller:
+        int epoll_fd                # -1: poll(2)
         fp_ready* ready
 
 cdef enum ChannelState:

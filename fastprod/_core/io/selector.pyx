@@ -302,12 +302,17 @@ cdef FpStatus selector_poll(Selector* s, int64_t timeout_ns, int64_t max_idle_ns
     cdef int ready_count
     cdef int i
     cdef void* cookie
+    cdef bint has_due = s.loop.due != NULL
     if status != FP_OK:
         fp_store_i32(&s.parked, 0)
         return status
     started_ns = fp_now_ns()
-    ready_count = fp_poller_wait(s.loop.poller, 0 if s.loop.due != NULL else timeout_ns)
+    if s.owner_lock != NULL:
+        fp_mutex_unlock(s.owner_lock)
+    ready_count = fp_poller_wait(s.loop.poller, 0 if has_due else timeout_ns)
     fp_store_i32(&s.parked, 0)
+    if s.owner_lock != NULL:
+        fp_mutex_lock(s.owner_lock)
     now_ns = fp_now_ns()
     s.polls += 1
     s.io_wait_ns += now_ns - started_ns

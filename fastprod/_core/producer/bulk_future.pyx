@@ -15,8 +15,8 @@ from fastprod._core.delivery.future cimport (
     CALL_FUTURE, RecordFuture, check_fork, new_future, settled_state,
 )
 from fastprod._core.delivery.result cimport (
-    ERR_NONE, RESULT_SPLIT, Result, result_release, result_resolve, result_retain, result_urge,
-    result_wait,
+    ERR_NONE, RESULT_SPLIT, Result, result_drive, result_release, result_resolve, result_retain,
+    result_urge, result_wait,
 )
 from fastprod._core.engine.accumulator cimport (
     Accumulator, Appended, Topic, accumulator_append, accumulator_kick,
@@ -159,6 +159,7 @@ cdef class BulkFuture:
                 batch_ref = 0
                 if partition < topic_slot.partition_capacity:
                     batch_ref = topic_slot.newest[partition]
+            appended.waits = 0
             appended.known = self.batch_refs[batch_ref - 1].result if batch_ref > 0 else NULL
             status = accumulator_append(
                 a, topic_slot.topic, partition, &chunk.records[chunk.appended],
@@ -323,6 +324,7 @@ cdef class BulkFuture:
         while fp_load_i32_acq(&result.state) < settled:
             if until_ns == 0 or fp_now_ns() >= until_ns:
                 return False
+            result_drive(result, until_ns)
             result_urge(result)
             result_wait(result, until_ns)
         return True

@@ -23,6 +23,7 @@ from fastprod._core.delivery.future cimport (
     CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
 from fastprod._core.delivery.result cimport fork_epoch
+from fastprod._core.delivery.wait_habit cimport note_send
 from fastprod._core.engine.accumulator cimport (
     ANY_PARTITION, Appended, Topic, accumulator_append, accumulator_kick,
 )
@@ -42,6 +43,7 @@ cdef enum:
     SLICE_NS = 50000000
     MS = 1000000
     LONGEST_S = 2000000000      # 63 years; in ns it still fits
+    SENT_WITH_GIL_BYTES = 4096      # of a record that leaves before `send` returns
 
 
 cdef class ProducerBase:
@@ -387,6 +389,7 @@ cdef class ProducerBase:
         cdef RecordFuture future = new_future(topic, NULL, 0)
         cdef void* attached = NULL
         appended.known = NULL
+        appended.waits = note_send(&self.engine_.accumulator.incomplete)
         future.timestamp_ms = record.timestamp_ms
         future.key_size = record.key_size
         future.value_size = record.value_size
@@ -396,9 +399,15 @@ cdef class ProducerBase:
             extra = turn.take()
         try:
             while True:
-                status = accumulator_append(
-                    &self.engine_.accumulator, native, partition, record, 1, extra, attached,
-                    &appended)
+                if appended.waits > 0 and record_upper_bound(record) > SENT_WITH_GIL_BYTES:
+                    with nogil:
+                        status = accumulator_append(
+                            &self.engine_.accumulator, native, partition, record, 1, extra,
+                            attached, &appended)
+                else:
+                    status = accumulator_append(
+                        &self.engine_.accumulator, native, partition, record, 1, extra, attached,
+                        &appended)
                 extra = NULL
                 if status == FP_OK:
                     future.result_ = appended.result

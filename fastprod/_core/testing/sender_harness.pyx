@@ -114,6 +114,7 @@ cdef class SenderDoor:
             record.headers_size = <uint32_t>len(headers)
         record.timestamp_ms = timestamp_ms
         appended.known = NULL
+        appended.waits = 0
         if waited_for_bytes > 0:
             check(pool_take(&self.engine.accumulator.pool, waited_for_bytes, False, &extra))
         status = accumulator_append(

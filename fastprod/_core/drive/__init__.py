@@ -1,0 +1,1 @@
+"""Callers that wait do the work of the I/O thread."""

@@ -1,0 +1,88 @@
+"""A thread that waits for what it sends does the I/O thread's work; any other one does not."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod.protocol.api_keys import PRODUCE
+from support.peer.fixtures import PeerFactory
+
+BOUND_S = 30.0
+RECORDS = 50
+
+
+def counted(producer: KafkaProducer) -> tuple[int, int]:
+    """How often callers sent, and waited at a socket."""
+    counters = producer._engine.counters()
+    return counters["caller_sends"], counters["caller_waits"]
+
+
+def test_who_waits_sends_and_reads(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 1})
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            value = bytes(20_000 if number % 10 == 0 else 100)
+            assert producer.send("t", value).result(BOUND_S).offset == number
+        sends, waits = counted(producer)
+    assert sends > 0
+    assert waits > 0
+    assert len(peer.values("t", 0)) == RECORDS
+
+
+def test_who_does_not_wait_leaves_it_to_the_io_thread(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 1})
+
+    def send_all() -> None:
+        for _ in range(RECORDS):
+            producer.send("t", b"x")
+
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:
+        thread = threading.Thread(target=send_all)  # one that has never waited
+        thread.start()
+        thread.join(BOUND_S)
+        producer.flush(BOUND_S)
+        assert counted(producer) == (0, 0)
+    assert len(peer.values("t", 0)) == RECORDS
+
+
+def test_with_poll_nobody_drives(new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTPROD_POLL", "poll")
+    peer = new_peer({"t": 1})
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            assert producer.send("t", b"x").result(BOUND_S).offset == number
+        assert counted(producer)[1] == 0
+
+
+def test_a_connection_that_ends_under_a_driver_is_an_ordinary_loss(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 1})
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:
+        for number in range(5):
+            assert producer.send("t", b"x").result(BOUND_S).offset == number
+        peer.on(PRODUCE).close()
+        assert producer.send("t", b"x").result(BOUND_S).offset == 5
+        assert producer.send("t", b"x").result(BOUND_S).offset == 6
+
+
+def test_a_producer_closes_under_a_driver(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 1})
+    producer = KafkaProducer(bootstrap_servers=peer.bootstrap_servers)
+    for _ in range(3):
+        producer.send("t", b"x").result(BOUND_S)
+    peer.on(PRODUCE).hold()
+    future = producer.send("t", b"held")
+    found: list[BaseException | None] = []
+    thread = threading.Thread(target=lambda: found.append(future.exception(BOUND_S)))
+    thread.start()
+    peer.wait_until_held()
+    time.sleep(0.01)
+    with pytest.raises(Exception, match="1"):
+        producer.close(0)
+    thread.join(BOUND_S)
+    assert found
+    assert found[0] is not None
+    peer.release()
