@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from fastprod import KafkaProducer
@@ -20,8 +21,6 @@ from fastprod.broker import Broker
 from fastprod.broker.coordinator.partitioned_state import partition_for
 from support.broker.world import wait_for
 from support.processes.scale import scaled
-
-confluent_kafka = pytest.importorskip("confluent_kafka")
 
 KILLS = scaled(60, at_least=3)
 PATIENCE_S = 60.0
@@ -117,7 +116,7 @@ def test_a_group_goes_on_with_the_next_coordinator(broker: Broker) -> None:
         while len(values) < count:
             assert time.monotonic() < deadline, f"{len(values)} of {count}"
             messages = [each for each in consumer.consume(20, 1.0) if each.error() is None]
-            values += [each.value() for each in messages]
+            values += [each.value() or b"" for each in messages]
             if messages:
                 insistent(lambda: consumer.commit(asynchronous=False))
                 if len(values) < count:
@@ -196,12 +195,13 @@ def committed(broker: Broker, count: int) -> list[bytes]:
         while len(values) < count or len(ended) < 2:
             assert time.monotonic() < deadline, f"{len(values)} of {count}"
             message = consumer.poll(1.0)
-            if message is not None and message.error() is None:
-                values.append(message.value())
-            elif message is not None and message.error().code() == (
-                confluent_kafka.KafkaError._PARTITION_EOF
-            ):
-                ended.add(message.partition())
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                values.append(message.value() or b"")
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                ended.add(message.partition() or 0)
     finally:
         consumer.close()
     return values

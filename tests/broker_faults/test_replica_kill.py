@@ -15,14 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from support.broker.world import wait_for
 from support.processes.scale import scaled
-
-confluent_kafka = pytest.importorskip("confluent_kafka")
 
 KILLS = scaled(100)
 PARTITIONS = 3
