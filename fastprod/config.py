@@ -153,6 +153,12 @@ class ProducerConfig(SecuritySettings):
     metadata_max_idle_ms: int = int64(
         300_000, "Time without a send after which a topic is forgotten.", low=5_000
     )
+    warmup_topics: tuple[str, ...] = setting(
+        "topics",
+        (),
+        "Topics whose metadata is fetched, and whose leaders are connected to, from the start, in "
+        "the background.",
+    )
     metadata_recovery_strategy: str = setting(
         "any case",
         "rebootstrap",

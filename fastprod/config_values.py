@@ -14,8 +14,9 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from fastprod.errors import ConfigError
+from fastprod.errors import ConfigError, InvalidTopicError
 from fastprod.security.secret import HIDDEN, Secret, is_unicode, plain_text
+from fastprod.topic_name import check_topic_name
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -44,7 +45,7 @@ class Setting(NamedTuple):
     Attributes:
         kind: "integer", "boolean", "string", "choice", "any case" (a choice in any case), "acks",
             "linger", "telemetry", "encoding", "addresses", "object", "objects", "path" (of a file),
-            "secret", "decimal", "integer or none", "list", "pairs" or "ssl context".
+            "secret", "decimal", "integer or none", "list", "topics", "pairs" or "ssl context".
         doc: one sentence, with the unit and the contract's clause where there is one.
         default: the value without one from the caller, as the config's attribute has it.
         low: smallest number allowed.
@@ -305,6 +306,16 @@ def _parse_list(setting: Setting, key: str, value: Any) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
+def _parse_topics(setting: Setting, key: str, value: Any) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(_parse_list(setting, key, value)))
+    for topic in found:
+        try:
+            check_topic_name(topic)
+        except InvalidTopicError as error:
+            setting.refuse(key, value, str(error))
+    return found
+
+
 def _parse_pairs(setting: Setting, key: str, value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, str):
         items = [item.strip() for item in value.split(",")]
@@ -385,6 +396,7 @@ _PARSERS: dict[str, Callable[[Setting, str, Any], Any]] = {
     "decimal": _parse_decimal,
     "integer or none": _parse_integer_or_none,
     "list": _parse_list,
+    "topics": _parse_topics,
     "pairs": _parse_pairs,
     "ssl context": _parse_ssl_context,
     "telemetry": _parse_telemetry,
@@ -403,6 +415,7 @@ _RANGE_TEXTS = {
     "any case": "one of %s",
     "path": "the path of a file",
     "list": "a list or a comma-separated str",
+    "topics": "a list or a comma-separated str of topic names",
     "pairs": "a mapping or a comma-separated str of name=value",
     "ssl context": "an ssl.SSLContext, a function that returns one, or its import path",
     "secret": "a str, never shown",

@@ -63,7 +63,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         ConfigError: a setting is wrong, or no bootstrap server resolves.
         KafkaError: something else went wrong; what was made is closed again.
 
-    Blocks: for DNS of the bootstrap servers only; connecting happens in the background.
+    Blocks: for DNS of the bootstrap servers only; connecting happens in the background, and so does
+    what `warmup_topics` asks for. That fails silently but for the log: the first send that needs it
+    tries again.
     Threads: every method from any thread. After `os.fork` the child's object is a new producer with
     the same settings; what was buffered, and its futures, stay the parent's.
     Source: org.apache.kafka.clients.producer.KafkaProducer; contract P-A.

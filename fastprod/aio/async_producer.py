@@ -45,7 +45,8 @@ class AsyncProducer(AsyncTransactions):
         ConfigError: a setting is wrong, or no bootstrap server resolves.
         KafkaError: something else went wrong.
 
-    Blocks: for DNS of the bootstrap servers only; connecting happens in the background.
+    Blocks: for DNS of the bootstrap servers only; connecting happens in the background, and so does
+    what `warmup_topics` asks for.
     Threads: any number of loops, in any threads, may use one producer; what is awaited belongs to
     the loop in which it was asked for. After `os.fork` as `KafkaProducer`.
     Source: KafkaProducer, with asyncio's manners.

@@ -30,6 +30,7 @@ from fastprod.client.producer_id import (
     read_producer_id,
 )
 from fastprod.client.purges import Purges
+from fastprod.client.warm_topics import WarmTopics
 from fastprod.config import ProducerConfig
 from fastprod.error_codes import UNSUPPORTED_VERSION
 from fastprod.errors import (
@@ -143,10 +144,10 @@ class NetworkClient:
             ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
             is_wanted=config.enable_idempotence and config.transactional_id is None,
         )
-        self._states = states
+        self._states, self._is_stopped = states, False
+        self._warm_topics = WarmTopics(config.warmup_topics, metadata, clock_ms())
         self.transactions, self._transaction_requests = self._make_transactions()
         self._failures, self.purges = FailureLog(), Purges(engine, self._has_ended)
-        self._is_stopped = False
         self._thread = threading.Thread(
             target=self._run,
             name=f"kafka-producer-network-thread | {config.client_id}",
@@ -274,6 +275,7 @@ class NetworkClient:
         self._failures.say_if_due(now_ms)
         self._leaders.apply_hints()
         self._connections.take_probe_answers()
+        self._connect_warm_leaders(now_ms)
         return min(
             self._connections.do_sasl(now_ms),
             self._maybe_update_metadata(now_ms),
@@ -457,6 +459,12 @@ class NetworkClient:
         """Before a waiting caller wakes, the engine knows what it waited for."""
         self._leaders.apply(changes)
         self._listener.topics_changed(changes.changed_topics, changes.removed_topics)
+
+    def _connect_warm_leaders(self, now_ms: int) -> None:
+        """Connect to the leaders of `warmup_topics`, once; else the first record asks (P-A.1.9)."""
+        for leader in self._warm_topics.take_leaders():
+            if self._states.can_connect(leader.id, now_ms):
+                self._connections.connect(leader, now_ms)
 
     # Producer id (P-F.5.1).
 

@@ -84,6 +84,22 @@ def test_a_topic_that_does_not_exist_is_created_by_the_first_record(kafka: Kafka
     assert len(read_with_confluent(kafka.bootstrap_servers, name)[0]) == 10
 
 
+def test_warm_topics_can_be_sent_to_without_a_wait(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    """P-A.1.9: one that is there, and one that Kafka makes because its metadata is asked for."""
+    known, new = topic(kafka), f"warm-{time.time_ns()}"
+    with KafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, warmup_topics=[known, new], max_block_ms=0
+    ) as producer:
+        metadata = producer._metadata
+        until(lambda: {known, new} <= metadata.known_cluster.topics, "both topics are known")
+        futures = [producer.send(name, b"x") for name in (known, new)]
+        assert [future.result(TIMEOUT_S).offset for future in futures] == [0, 0]
+    for name in (known, new):
+        assert len(read_with_confluent(kafka.bootstrap_servers, name)[0]) == 1
+
+
 def test_a_name_that_cannot_be_a_topics_fails_at_once_and_the_producer_goes_on(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

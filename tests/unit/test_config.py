@@ -113,6 +113,7 @@ OURS_ALONE = {
     "ssl.key.location": None,
     "serializer.encoding": None,
     "value.serializer.encoding": None,
+    "warmup.topics": (),
 }
 
 
@@ -411,6 +412,10 @@ def test_a_small_buffer_memory_is_legal_with_a_warning(caplog: pytest.LogCapture
         ),
         ({"acks": "most"}, "acks = 'most': must be all, -1, 0 or 1"),
         ({"send_buffer_bytes": -2}, "send_buffer_bytes = -2: must be an integer -1..2,147,483,647"),
+        (
+            {"warmup_topics": 5},
+            "warmup_topics = 5: must be a list or a comma-separated str of topic names",
+        ),
         ({"max_receive_bytes": 0}, "max_receive_bytes = 0: must be an integer 1..2,147,483,647"),
     ],
 )

@@ -218,6 +218,17 @@ def test_malformed_bootstrap_addresses_are_refused(value: Any, text: str) -> Non
     assert text in str(refused(ADDRESSES, value))
 
 
+def test_topics_are_a_list_or_comma_separated() -> None:
+    """P-A.1.9: each once, as a broker could be asked for it."""
+    setting = Setting("topics", "doc", ())
+    assert setting.parse("k", " a, b ,a,,") == setting.parse("k", ["a", "b"]) == ("a", "b")
+    assert setting.parse("k", []) == setting.parse("k", "") == ()
+    assert "1 to 249 characters" in str(refused(setting, ["a", "x" * 250]))
+    assert "UTF-8" in str(refused(setting, "\ud800"))
+    for value in (None, 5, [b"a"]):
+        assert "comma-separated str of topic names" in str(refused(setting, value))
+
+
 def test_an_address_prints_as_it_is_written() -> None:
     assert str(BootstrapAddress("::1", 9092)) == "[::1]:9092"
     assert str(BootstrapAddress("kafka", 9092)) == "kafka:9092"

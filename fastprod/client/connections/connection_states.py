@@ -260,6 +260,13 @@ class ClusterConnectionStates:
             ConnectionState.CHECKING_API_VERSIONS,
         )
 
+    def is_new(self, node_id: int) -> bool:
+        """No connection to it has been ready or has failed, at the address that it has."""
+        known = self._nodes.get(node_id)
+        if known is None:
+            return True
+        return known.failed_attempts == 0 and self.is_preparing_connection(node_id)
+
     def is_any_node_connecting(self) -> bool:
         """Some node is on the way to READY (P-H.2.7)."""
         return any(self.is_preparing_connection(node_id) for node_id in self._nodes)

@@ -139,6 +139,9 @@ class MetadataUpdater:
             found = self._least_loaded_node(self._metadata.cluster.nodes, now_ms)
         elif self._is_at_a_loss:
             found = self._least_loaded_node(self._all_nodes, now_ms)
+        door = None if found.is_any_connection_ready else self._open_door(now_ms)
+        if door is not None:
+            return self._step_to(door, now_ms)
         if found.node is None:
             return MetadataStep(Step.WAIT, self._reconnect_backoff_ms)
         return self._step_to(found.node, now_ms)
@@ -258,6 +261,21 @@ class MetadataUpdater:
     def _all_nodes(self) -> Sequence[Node]:
         """The bootstrap servers, and the brokers as they were last known: either may be old."""
         return (*self._metadata.known_cluster.nodes, *self._metadata.bootstrap_nodes)
+
+    def _open_door(self, now_ms: int) -> Node | None:
+        """A bootstrap server that is connected, while no broker has been yet (P-H.2.10).
+
+        It answers at once, where a broker would have to be connected to first.
+        """
+        cluster = self._metadata.cluster
+        if cluster.is_bootstrap or not all(
+            self._connections.is_new(node.id) for node in cluster.nodes
+        ):
+            return None
+        for node in self._metadata.bootstrap_nodes:
+            if self._connections.is_ready(node.id, now_ms) and self._can_send_more(node.id):
+                return node
+        return None
 
     def _may_try_another(self, now_ms: int) -> bool:
         return self._is_at_a_loss and any(

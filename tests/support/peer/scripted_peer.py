@@ -35,7 +35,7 @@ what standing rules do to the reply's bytes and to the connection.
 |               | half_close(append=False) | silence(append=False) | stop_reading(n bytes)       |
 | the rule      | cancel() | hits | wait_for_hits(n)                                             |
 
-| peer or cluster: script  | on | clear_script | release | held_count | wait_until_held          |
+| peer or cluster: script  | on | clear_script | release | held | held_count | wait_until_held   |
 | what came                | requests(api) | batches(t, p) | log(t, p) | values(t, p)             |
 |                          | ended_transactions | take_faults                                   |
 | waits, all bounded       | wait_for(api, n) | wait_for_log(t, p, n) | wait_until(predicate)    |

@@ -114,6 +114,13 @@ class Stage:
         """How many requests a `hold` keeps waiting, at all nodes of the cluster."""
         return len(self._journal.held)
 
+    @property
+    def held(self) -> list[Request]:
+        """These requests, in the order of arrival."""
+        with self._journal.lock:
+            arrivals = set(self._journal.held)
+            return [each for each in self._journal.requests if each.arrival in arrivals]
+
     def wait_until_held(self, count: int = 1, timeout_s: float | None = None) -> None:
         self.wait_until(lambda: self.held_count >= count, timeout_s, f"held request {count}")
 

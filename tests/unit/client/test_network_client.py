@@ -44,6 +44,21 @@ def test_metadata_and_the_producer_id_are_asked_for_when_a_node_is_ready() -> No
     assert world.sent() == [], "one of each at a time (P-H.2.7)"
 
 
+def test_leaders_of_warm_topics_are_connected_to_as_soon_as_they_are_known() -> None:
+    """P-A.1.9: once; what fails is left to the first record."""
+    world = World(warmup_topics=["t"], enable_idempotence=False)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1, 2, 1]})
+    world.turn()
+    assert [each[1] for each in world.engine.take("connect")] == [1, 2]
+    for node_id in (1, 2):
+        world.tell(EventKind.ON_DISCONNECTED, world.slot(node_id), reason=CloseReason.CLOSE_REMOTE)
+    world.now_ms += 10_000
+    world.turn()
+    assert len(world.engine.take("connect")) <= 1, "metadata needs one broker, and no more"
+
+
 def test_no_producer_id_without_idempotence() -> None:
     """P-F.5.13"""
     world = World(enable_idempotence=False)

@@ -32,9 +32,6 @@ def test_a_topic_with_records_is_followed_again_and_one_that_is_forgotten_has_no
     assert world.engine.take("forget_leaders") == []
     world.now_ms += 300_000
     world.turn()
-    ((slot, *_),) = [command for command in world.engine.take("connect") if command[0]]
-    world.connect(slot)
-    world.turn()
     world.answer_metadata({"t": [1]})
     assert world.engine.take("forget_leaders") == [("t",)]
     assert world.metadata.topics == frozenset()
@@ -93,9 +90,6 @@ def test_a_hint_that_came_before_an_answer_is_taken_before_it() -> None:
     world.metadata.request_update()
     world.turn()
     world.now_ms += 100
-    world.turn()
-    ((slot, *_),) = [command for command in world.engine.take("connect") if command[0]]
-    world.connect(slot)
     world.turn()
     world.tell(EventKind.ON_LEADER_HINT, topic="t", partition=0, node_id=2, leader_epoch=9)
     world.engine.take("set_topic")

@@ -108,6 +108,43 @@ def test_from_the_first_connection_to_the_first_answer(client: Client) -> None:
     assert client.step() == (Step.WAIT, MAX_AGE_MS, None)
 
 
+def ask_again(client: Client) -> tuple[Step, Node | None]:
+    """What is done for an update that is asked for once every backoff is over."""
+    client.world.now_ms += 1000
+    client.metadata.request_update()
+    step, _, node = client.step()
+    return step, node
+
+
+def test_the_bootstrap_server_is_asked_until_a_broker_has_been_connected(client: Client) -> None:
+    """P-H.2.10: it answers at once; a broker would have to be connected to first."""
+    client.discover()
+    assert ask_again(client) == (Step.SEND, FIRST)
+    client.updater.handle_failed_request(client.now_ms)
+    client.states.connecting(B2, client.now_ms)
+    assert ask_again(client) == (Step.SEND, FIRST)
+    client.updater.handle_failed_request(client.now_ms)
+    client.make_ready(B2)
+    assert ask_again(client) == (Step.SEND, B2)
+    client.updater.handle_failed_request(client.now_ms)
+    client.states.disconnected(B2.id, client.now_ms)
+    assert ask_again(client) == (Step.CONNECT, B1)
+
+
+@pytest.mark.parametrize("why", ["a broker has failed", "it takes no more", "it is gone"])
+def test_the_bootstrap_server_is_not_asked_in_a_brokers_place(client: Client, why: str) -> None:
+    """P-H.2.10: what it told may be wrong, or it cannot be asked."""
+    client.discover()
+    if why == "a broker has failed":
+        client.states.connecting(B2, client.now_ms)
+        client.states.disconnected(B2.id, client.now_ms)
+    elif why == "it takes no more":
+        client.busy = {FIRST.id}
+    else:
+        client.states.disconnected(FIRST.id, client.now_ms)
+    assert ask_again(client) == (Step.CONNECT, B1)
+
+
 def test_without_a_backoff_it_sleeps_all_the_same_while_there_is_nothing_to_do() -> None:
     """A connection that takes its time must not cost a core."""
     client = Client(reconnect_backoff_ms=0)
