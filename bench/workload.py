@@ -9,6 +9,10 @@ from typing import Self
 VALUE_COUNT = 1000
 """Different values in a run; record counts are multiples of it."""
 
+DRESS_KEY = b"user-0000042"
+DRESS_HEADERS = (("trace", b"0123456789abcdef"), ("source", b"bench"), ("version", b"1"))
+"""What a dressed record has."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -30,6 +34,12 @@ class Workload:
         bulk_records: records a call when `way` is "bulk".
         transaction_records: records a transaction; 0: there are none.
         columns: what they are then: "lists", "arrow" or "arrow-keys", the last with a key each.
+        acks: "all" or "1".
+        dressed: every record has DRESS_KEY and DRESS_HEADERS.
+        flushes: each record is waited for by a flush of the producer.
+        waiters: threads that wait for records of their own when `way` is "latency".
+        pause_us: what each of them sleeps after each record.
+        flood_per_s: records that another thread sends meanwhile, and does not wait for.
         spins: a second thread of the client's process runs pure Python meanwhile.
         bootstrap_servers: filled in when the run starts; so the topic.
         topic: made for this run.
@@ -48,6 +58,12 @@ class Workload:
     bulk_records: int = 0
     transaction_records: int = 0
     columns: str = "lists"
+    acks: str = "all"
+    dressed: bool = False
+    flushes: bool = False
+    waiters: int = 1
+    pause_us: int = 0
+    flood_per_s: int = 0
     spins: bool = False
     bootstrap_servers: str = ""
     topic: str = ""
@@ -86,7 +102,7 @@ class Workload:
         parts = [
             f"linger {_or_default(self.linger_ms, ' ms')}",
             f"batch {_or_default(self.batch_bytes, ' B')}",
-            "acks=all",
+            f"acks={self.acks}",
             f"idempotence {_on_off(self.idempotence)}",
         ]
         if self.buffer_bytes is not None:
@@ -95,6 +111,16 @@ class Workload:
             parts.append(self.codec)
         if self.callbacks:
             parts.append("a callback each")
+        if self.dressed:
+            parts.append("a key and 3 headers")
+        if self.flushes:
+            parts.append("by flush")
+        if self.waiters > 1:
+            parts.append(f"{self.waiters} threads")
+        if self.pause_us:
+            parts.append(f"{self.pause_us} us apart")
+        if self.flood_per_s:
+            parts.append(f"beside {self.flood_per_s:,}/s")
         if self.transaction_records:
             parts.append(f"{self.transaction_records:,} a transaction")
         if self.way == "bulk":

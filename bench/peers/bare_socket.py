@@ -12,15 +12,19 @@ import ssl
 import struct
 import time
 
+import lz4.frame  # type: ignore[import-untyped]
+
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
-from bench.workload import Workload
+from bench.waiting import wait_for_each
+from bench.workload import DRESS_HEADERS, DRESS_KEY, Workload
 from support.oracle.record_batch import encode_batch
 
-_WARM_UP = 200
 _IN_FLIGHT = 5
-_PRODUCE, _VERSION, _ALL = 0, 7, -1
+_PRODUCE, _VERSION = 0, 7
+_ACKS = {"all": -1, "1": 1}
+_LZ4 = 3
 _SERVER_TIMEOUT_MS = 30_000
 _FRAME_OVERHEAD = 12
 
@@ -43,16 +47,21 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def produce_frame(topic: str, values: list[bytes]) -> bytes:
+def produce_frame(load: Workload, values: list[bytes]) -> bytes:
     """A whole Produce v7 request with one batch for partition 0."""
     now_ms = int(time.time() * 1000)
-    batch = encode_batch([(now_ms, None, value) for value in values])
+    key, headers = (DRESS_KEY, DRESS_HEADERS) if load.dressed else (None, ())
+    records = [(now_ms, key, value, headers) for value in values]
+    if load.codec == "lz4":
+        batch = encode_batch(records, codec=_LZ4, compress=lz4.frame.compress)
+    else:
+        batch = encode_batch(records)
     body = (
         struct.pack(">hhi", _PRODUCE, _VERSION, 1)
         + _text("bare-socket")
-        + struct.pack(">hhi", -1, _ALL, _SERVER_TIMEOUT_MS)
+        + struct.pack(">hhi", -1, _ACKS[load.acks], _SERVER_TIMEOUT_MS)
         + struct.pack(">i", 1)
-        + _text(topic)
+        + _text(load.topic)
         + struct.pack(">iii", 1, 0, len(batch))
         + batch
     )
@@ -82,20 +91,16 @@ def _read(connection: socket.socket, size: int) -> bytes:
 def _one_at_a_time(
     load: Workload, connection: socket.socket, values: list[bytes], meter: Meter
 ) -> Outcome:
-    frame, topic, clock = produce_frame(load.topic, values[:1]), load.topic, time.perf_counter_ns
-    for _ in range(_WARM_UP):
+    frame, topic = produce_frame(load, values[:1]), load.topic
+    answers = 0
+
+    def one(_: bytes) -> None:
+        nonlocal answers
         connection.sendall(frame)
         _read_answer(connection, topic)
-    took_us = []
-    meter.start()
-    for _ in range(load.record_count):
-        started_ns = clock()
-        connection.sendall(frame)
-        _read_answer(connection, topic)
-        took_us.append((clock() - started_ns) / 1000)
-    meter.stop()
-    size = load.record_count * len(values[0])
-    return meter.outcome(_WARM_UP + len(took_us), _WARM_UP, size, took_us)
+        answers += 1
+
+    return wait_for_each(load, values, meter, one, lambda: answers)
 
 
 def _in_bulk(
@@ -106,9 +111,9 @@ def _in_bulk(
     per_frame = (load.batch_bytes or 0) // (value_bytes + _FRAME_OVERHEAD)
     frame_count, rest = divmod(load.record_count, per_frame)
     repeated = values * (per_frame // len(values) + 1)
-    frames = [produce_frame(load.topic, repeated[:per_frame])] * frame_count
+    frames = [produce_frame(load, repeated[:per_frame])] * frame_count
     if rest:
-        frames.append(produce_frame(load.topic, repeated[:rest]))
+        frames.append(produce_frame(load, repeated[:rest]))
     meter.start()
     for number, frame in enumerate(frames):
         if number >= _IN_FLIGHT:

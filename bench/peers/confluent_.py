@@ -7,7 +7,8 @@ measurable, so that a flush that leaves nothing means that all others arrived.
 
 from __future__ import annotations
 
-import time
+import os
+import threading
 from typing import Any
 
 from confluent_kafka import Producer
@@ -15,9 +16,9 @@ from confluent_kafka import Producer
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
-from bench.workload import Workload
+from bench.waiting import wait_for_each
+from bench.workload import DRESS_HEADERS, DRESS_KEY, Workload
 
-_WARM_UP = 200
 _QUEUE_RECORDS = 1_000_000
 _QUEUE_KBYTES = 1_048_576
 _FLUSH_S = 120.0
@@ -47,7 +48,7 @@ def work(load: Workload) -> Outcome:
     producer.produce(load.topic, values[0], partition=0)
     _flush(producer)
     if load.way == "latency":
-        return _one_at_a_time(load, producer, values, meter)
+        return _one_at_a_time(load, producer, failures, values, meter)
     way = {"send": _send, "bulk": _bulk}[load.way]
     if load.callbacks:
         way = _send_with_callbacks
@@ -66,7 +67,7 @@ def _producer(load: Workload, failures: Failures) -> Producer:
     return Producer(
         {
             "bootstrap.servers": load.bootstrap_servers,
-            "acks": "all",
+            "acks": load.acks,
             "compression.type": load.codec,
             "queue.buffering.max.messages": _QUEUE_RECORDS,
             "queue.buffering.max.kbytes": _QUEUE_KBYTES,
@@ -148,36 +149,81 @@ def _bulk(load: Workload, producer: Producer, values: list[bytes], meter: Meter)
     meter.stop()
 
 
-def _one_at_a_time(
-    load: Workload, producer: Producer, values: list[bytes], meter: Meter
-) -> Outcome:
-    produce, poll, topic, clock = producer.produce, producer.poll, load.topic, time.perf_counter_ns
-    delivered = 0
+class _Waits:
+    """Waits for records one by one, in the quickest way for a thread alone and for several.
 
-    def on_delivery(error: Any, message: Any) -> None:
-        nonlocal delivered
+    A thread alone polls until its own delivery has come. Several would take each other's: then one
+    more thread polls for all, and calls who waits.
+    """
+
+    def __init__(self, load: Workload, producer: Producer) -> None:
+        self._producer, self._topic = producer, load.topic
+        self._more: dict[str, Any] = {}
+        if load.dressed:
+            self._more = {"key": DRESS_KEY, "headers": list(DRESS_HEADERS)}
+        self.delivered = 0
+        self._lock = threading.Lock()
+        if load.waiters > 1:
+            threading.Thread(target=self._poll_for_all, daemon=True).start()
+
+    def alone(self, value: bytes) -> None:
+        before = self.delivered
+        self._producer.produce(
+            self._topic, value, partition=0, on_delivery=self._on_delivery, **self._more
+        )
+        while self.delivered == before:
+            self._producer.poll(1.0)
+
+    def by_flush(self, value: bytes) -> None:
+        self._producer.produce(self._topic, value, partition=0, on_delivery=self._on_delivery)
+        self._producer.flush()
+
+    def among_others(self, value: bytes) -> None:
+        arrived = threading.Lock()
+        arrived.acquire()
+
+        def on_delivery(error: Any, message: Any) -> None:
+            self._on_delivery(error, message)
+            arrived.release()
+
+        self._producer.produce(self._topic, value, partition=0, on_delivery=on_delivery)
+        arrived.acquire()
+
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
-            raise SystemExit(f"a record failed: {error}")
-        delivered += 1
+            os._exit(1)
+        with self._lock:
+            self.delivered += 1
 
-    def one(value: bytes) -> None:
-        before = delivered
-        produce(topic, value, partition=0, on_delivery=on_delivery)
-        while delivered == before:
-            poll(1.0)
+    def _poll_for_all(self) -> None:
+        while True:
+            self._producer.poll(1.0)
 
-    for value in values[:_WARM_UP]:
-        one(value)
-    took_us = []
-    meter.start()
-    for _ in range(load.round_count):
-        for value in values:
-            started_ns = clock()
-            one(value)
-            took_us.append((clock() - started_ns) / 1000)
-    meter.stop()
-    size = load.round_count * sum(map(len, values))
-    return meter.outcome(1 + delivered, 1 + _WARM_UP, size, took_us)
+
+def _one_at_a_time(
+    load: Workload, producer: Producer, failures: Failures, values: list[bytes], meter: Meter
+) -> Outcome:
+    waits = _Waits(load, producer)
+    flooded = 0
+
+    def flood(value: bytes) -> None:
+        nonlocal flooded
+        try:
+            producer.produce(load.topic, value, partition=0, on_delivery=failures)
+        except BufferError:
+            _insist(producer, load.topic, value, {"on_delivery": failures})
+        flooded += 1
+
+    def acknowledged() -> int:
+        _flush(producer)
+        return 1 + waits.delivered + flooded - failures.count
+
+    one = waits.alone
+    if load.flushes:
+        one = waits.by_flush
+    elif load.waiters > 1:
+        one = waits.among_others
+    return wait_for_each(load, values, meter, one, acknowledged, flood)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
-from bench.workload import Workload
+from bench.waiting import wait_for_each
+from bench.workload import DRESS_HEADERS, DRESS_KEY, Workload
 from fastprod.producer import KafkaProducer
 
-_WARM_UP = 200
 _SETTINGS = {
     "linger_ms": "linger_ms",
     "batch_bytes": "batch_size",
@@ -48,7 +47,7 @@ def _producer(load: Workload) -> KafkaProducer:
         settings |= {"security_protocol": "SSL", "ssl_truststore_location": load.ca_file}
     return KafkaProducer(
         bootstrap_servers=load.bootstrap_servers,
-        acks="all",
+        acks=load.acks,
         compression_type=load.codec,
         **settings,
     )
@@ -105,19 +104,27 @@ def _bulk(load: Workload, producer: KafkaProducer, values: list[bytes], meter: M
 def _one_at_a_time(
     load: Workload, producer: KafkaProducer, values: list[bytes], meter: Meter
 ) -> Outcome:
-    send, topic, clock = producer.send, load.topic, time.perf_counter_ns
-    for value in values[:_WARM_UP]:
-        send(topic, value, partition=0).result(30)
-    took_us = []
-    meter.start()
-    for _ in range(load.round_count):
-        for value in values:
-            started_ns = clock()
-            send(topic, value, partition=0).result()
-            took_us.append((clock() - started_ns) / 1000)
-    meter.stop()
-    size = load.round_count * sum(map(len, values))
-    return meter.outcome(_acknowledged(producer), 1 + _WARM_UP, size, took_us)
+    send, flush, topic = producer.send, producer.flush, load.topic
+    dress: dict[str, Any] = (
+        {"key": DRESS_KEY, "headers": list(DRESS_HEADERS)} if load.dressed else {}
+    )
+
+    def one(value: bytes) -> None:
+        send(topic, value, partition=0, **dress).result()
+
+    def one_by_flush(value: bytes) -> None:
+        send(topic, value, partition=0)
+        flush()
+
+    def flood(value: bytes) -> None:
+        send(topic, value, partition=0)
+
+    def acknowledged() -> int:
+        flush()
+        return _acknowledged(producer)
+
+    way = one_by_flush if load.flushes else one
+    return wait_for_each(load, values, meter, way, acknowledged, flood)
 
 
 def _spin() -> None:
