@@ -1,13 +1,16 @@
 """Lets the caller that waits send its record and read the answer, while the I/O thread sleeps."""
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from fastprod._core.bytes.fp_status cimport FP_BLOCKED, FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport (
     fp_load_i32, fp_load_i32_acq, fp_mutex_lock, fp_mutex_try, fp_mutex_unlock, fp_now_ns,
     fp_store_i32,
 )
-from fastprod._core.delivery.result cimport RESULT_PENDING, Result
-from fastprod._core.engine.accumulator cimport Partition, accumulator_kick
+from fastprod._core.delivery.result cimport (
+    RESULT_PENDING, Result, result_drive, result_release, result_retain,
+)
+from fastprod._core.delivery.wait_habit cimport note_wait
+from fastprod._core.engine.accumulator cimport Accumulator, Partition, accumulator_kick
 from fastprod._core.drive.lent_socket cimport (
     lent_can_be, lent_drive, lent_heard, lent_is_there, lent_leave, lent_return, lent_watch,
 )
@@ -38,6 +41,25 @@ cdef void let_callers_drive(IoThread* io) noexcept nogil:
     io.accumulator.io = io
     io.accumulator.incomplete.drive = _drive
     io.accumulator.incomplete.drive_argument = io
+
+
+cdef void drive_flush(Accumulator* a, uint64_t last_number, int64_t deadline_ns) noexcept nogil:
+    cdef Result* only
+    cdef bint kicks = True
+    note_wait()
+    fp_mutex_lock(&a.incomplete.lock)
+    only = a.incomplete.oldest
+    if only != a.incomplete.newest or (only != NULL and only.number > last_number):
+        only = NULL
+    if only != NULL:
+        result_retain(only)
+    fp_mutex_unlock(&a.incomplete.lock)
+    if only != NULL:
+        result_drive(only, deadline_ns)
+        kicks = fp_load_i32_acq(&only.state) == RESULT_PENDING
+        result_release(only)
+    if kicks:
+        accumulator_kick(a)
 
 
 cdef bint _take_loop(IoThread* io) noexcept nogil:
@@ -103,8 +125,12 @@ cdef bint _send_now(void* argument, Partition* p, int32_t waits) noexcept nogil:
     cdef bint is_left
     if not _take_loop(io):
         return False
-    io.counters.caller_sends += 1
     node = _look(io, p)
+    if node.due.count + node.lingering.count > 1:
+        # Others' batches would be packed here, too, and the GIL may be held: not by a caller.
+        fp_mutex_unlock(&io.loop_lock)
+        return False
+    io.counters.caller_sends += 1
     # Before it is sent: the answer may come before sendmsg returns, and would wake the I/O thread.
     is_left = (
         waits >= WAITS_TO_TRUST and node.flights.count == 0 and lent_can_be(io, node)

@@ -25,7 +25,7 @@ from fastprod._core.engine.accumulator cimport (
     accumulator_close, accumulator_destroy, accumulator_init, accumulator_kick, accumulator_open,
     topic_set_partition_count,
 )
-from fastprod._core.drive.caller_drive cimport let_callers_drive
+from fastprod._core.drive.caller_drive cimport drive_flush, let_callers_drive
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
     DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
@@ -456,10 +456,10 @@ cdef class Engine:
         last = incomplete_last_number(&self.accumulator.incomplete)
         fp_add_i32(&self.accumulator.flushing, 1)
         try:
-            accumulator_kick(&self.accumulator)
             while True:
                 until_ns = min(deadline_ns, fp_now_ns() + SLICE_NS)
                 with nogil:
+                    drive_flush(&self.accumulator, last, until_ns)
                     status = incomplete_wait(&self.accumulator.incomplete, last, until_ns)
                 if status == FP_OK:
                     return None

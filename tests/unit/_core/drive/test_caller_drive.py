@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,6 +34,28 @@ def test_who_waits_sends_and_reads(new_peer: PeerFactory) -> None:
     assert len(peer.values("t", 0)) == RECORDS
 
 
+def test_who_flushes_sends_and_reads(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 1})
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            future = producer.send("t", b"%d" % number)
+            producer.flush(BOUND_S)
+            assert future.done()
+        sends, waits = counted(producer)
+    assert sends > 0
+    assert waits > 0
+    assert peer.values("t", 0) == [b"%d" % number for number in range(RECORDS)]
+
+
+def test_a_flush_of_more_than_one_batch_ends_with_the_last(new_peer: PeerFactory) -> None:
+    peer = new_peer({"t": 2})
+    with KafkaProducer(bootstrap_servers=peer.bootstrap_servers, linger_ms=60_000) as producer:
+        for _ in range(RECORDS):
+            futures = [producer.send("t", b"x", partition=each) for each in (0, 1)]
+            producer.flush(BOUND_S)
+            assert all(each.done() for each in futures)
+
+
 def test_who_does_not_wait_leaves_it_to_the_io_thread(new_peer: PeerFactory) -> None:
     peer = new_peer({"t": 1})
 
@@ -47,6 +70,27 @@ def test_who_does_not_wait_leaves_it_to_the_io_thread(new_peer: PeerFactory) -> 
         producer.flush(BOUND_S)
         assert counted(producer) == (0, 0)
     assert len(peer.values("t", 0)) == RECORDS
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_waits_does_not_pack_the_batches_of_others(new_peer: PeerFactory, beside: bool) -> None:
+    """A batch that lingers would go along: that is the I/O thread's, who never has the GIL."""
+    peer = new_peer({"t": 2})
+    sends = 0
+    with (
+        ThreadPoolExecutor(1) as other,
+        KafkaProducer(bootstrap_servers=peer.bootstrap_servers, linger_ms=60_000) as producer,
+    ):
+        for _ in range(RECORDS):
+            if beside:
+                other.submit(producer.send, "t", b"y", partition=1).result(BOUND_S)
+            before = counted(producer)[0]
+            future = producer.send("t", b"x", partition=0)
+            sends += counted(producer)[0] - before
+            future.result(BOUND_S)
+    assert (sends == 0) if beside else (sends > 0)
+    assert len(peer.values("t", 0)) == RECORDS
+    assert len(peer.values("t", 1)) == RECORDS * beside
 
 
 def test_with_poll_nobody_drives(new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch) -> None:
