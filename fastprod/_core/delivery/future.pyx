@@ -15,11 +15,10 @@ from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, 
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
     RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
-    incomplete_take_ready, result_attach, result_complete, result_delivered, result_drive,
-    result_live_count, result_new_apart, result_part, result_release, result_resolve,
-    result_take_back, result_urge, result_wait, sort_futures,
+    incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
+    result_new_apart, result_part, result_release, result_resolve, result_take_back, sort_futures,
 )
-from fastprod._core.delivery.wait_habit cimport note_wait
+from fastprod._core.delivery.wait_habit cimport forget_waits, note_wait, wait_slice
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t item_count)
@@ -41,6 +40,7 @@ cdef dict _pid_of_epoch = {fork_epoch(): os.getpid()}
 def _forget_parent():
     """In the child of a fork: futures made before are the parent's."""
     after_fork_in_child()
+    forget_waits()
     _pid_of_epoch[fork_epoch()] = os.getpid()
     _starters.clear()
     for thread in set(_delivering) - {PyThread_get_thread_ident()}:
@@ -160,9 +160,7 @@ cdef class RecordFuture:
             result = result_resolve(self.result_, &index)
             with nogil:
                 until_ns = min(deadline_ns, fp_now_ns() + SLICE_NS)
-                result_drive(result, until_ns)
-                result_urge(result)
-                result_wait(result, until_ns)
+                wait_slice(result, until_ns)
             if self._is_done():
                 return 0
             PyErr_CheckSignals()

@@ -9,7 +9,7 @@ from fastprod._core.bytes.sync cimport (
 from fastprod._core.delivery.result cimport (
     RESULT_PENDING, Result, result_drive, result_release, result_retain,
 )
-from fastprod._core.delivery.wait_habit cimport note_wait
+from fastprod._core.delivery.wait_habit cimport begin_wait, end_wait, note_wait
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, accumulator_kick
 from fastprod._core.drive.lent_socket cimport (
     lent_can_be, lent_drive, lent_heard, lent_is_there, lent_leave, lent_return, lent_watch,
@@ -55,7 +55,9 @@ cdef void drive_flush(Accumulator* a, uint64_t last_number, int64_t deadline_ns)
         result_retain(only)
     fp_mutex_unlock(&a.incomplete.lock)
     if only != NULL:
-        result_drive(only, deadline_ns)
+        if begin_wait():
+            result_drive(only, deadline_ns)
+        end_wait()
         kicks = fp_load_i32_acq(&only.state) == RESULT_PENDING
         result_release(only)
     if kicks:

@@ -15,9 +15,9 @@ from fastprod._core.delivery.future cimport (
     CALL_FUTURE, RecordFuture, check_fork, new_future, settled_state,
 )
 from fastprod._core.delivery.result cimport (
-    ERR_NONE, RESULT_SPLIT, Result, result_drive, result_release, result_resolve, result_retain,
-    result_urge, result_wait,
+    ERR_NONE, RESULT_SPLIT, Result, result_release, result_resolve, result_retain,
 )
+from fastprod._core.delivery.wait_habit cimport wait_slice
 from fastprod._core.engine.accumulator cimport (
     Accumulator, Appended, Topic, accumulator_append, accumulator_kick,
 )
@@ -324,9 +324,7 @@ cdef class BulkFuture:
         while fp_load_i32_acq(&result.state) < settled:
             if until_ns == 0 or fp_now_ns() >= until_ns:
                 return False
-            result_drive(result, until_ns)
-            result_urge(result)
-            result_wait(result, until_ns)
+            wait_slice(result, until_ns)
         return True
 
     cdef FpStatus _wait_slice(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 from fastprod import KafkaProducer
+from fastprod.protocol.api_keys import PRODUCE
 from support.peer.fixtures import PeerFactory
 
 BOUND_S = 30.0
@@ -27,3 +31,32 @@ def test_a_thread_that_flushes_waits(new_peer: PeerFactory) -> None:
             producer.send("t", b"flushed")
             producer.flush(BOUND_S)
         assert producer._engine.counters()["caller_sends"] > 0
+
+
+def drives(producer: KafkaProducer) -> int:
+    """How often the caller sent of 20 records that it waits for, one after the other."""
+    before = producer._engine.counters()["caller_sends"]
+    for _ in range(20):
+        producer.send("t", b"x").result(BOUND_S)
+    return int(producer._engine.counters()["caller_sends"] - before)
+
+
+def test_where_many_wait_the_io_thread_does_all(new_peer: PeerFactory) -> None:
+    """Whatever producers they wait for; there is a moment before they sleep, hence the turns."""
+    slow, quick = new_peer({"t": 1}), new_peer({"t": 1})
+    with (
+        ThreadPoolExecutor(2) as threads,
+        KafkaProducer(bootstrap_servers=slow.bootstrap_servers) as held,
+        KafkaProducer(bootstrap_servers=quick.bootstrap_servers) as producer,
+    ):
+        assert drives(producer) > 0
+        slow.on(PRODUCE).hold().always()
+        waiting = [threads.submit(held.send("t", b"x").result, BOUND_S) for _ in range(2)]
+        until_s = time.monotonic() + BOUND_S
+        while drives(producer) > 0:
+            assert time.monotonic() < until_s
+        slow.clear_script()
+        slow.release()
+        for each in waiting:
+            each.result(BOUND_S)
+        assert drives(producer) > 0
