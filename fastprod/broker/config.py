@@ -112,6 +112,9 @@ class BrokerConfig:
     replica_fetch_max_bytes: int = _int(
         1_048_576, "bytes that a follower fetches of a partition at once; a larger batch whole", 1
     )
+    replica_high_watermark_checkpoint_interval_ms: int = _long(
+        5000, "with files: a high watermark is written down so long after it has moved", 1
+    )
     unclean_leader_election_enable: bool = _flag(
         False, "a replica that is not in sync leads rather than none; what it lacks is lost"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -24,9 +25,12 @@ class ReplicaLog(Log):
     """A log with a high watermark of its own. Threads and arguments as `Log`.
 
     Whoever has the partition's lock calls the methods that change it.
+
+    Args:
+        moved: called when the high watermark has moved.
     """
 
-    __slots__ = ("_high_watermark",)
+    __slots__ = ("_high_watermark", "_moved")
 
     def __init__(
         self,
@@ -36,8 +40,10 @@ class ReplicaLog(Log):
         config: LogConfig,
         clock: Clock,
         topic_id: UUID | None = None,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(directory, topic, partition, config, clock, topic_id=topic_id)
+        self._moved = moved
         self._high_watermark = self._start_offset
 
     @property
@@ -56,6 +62,7 @@ class ReplicaLog(Log):
         if offset <= self.high_watermark:
             return False
         self._high_watermark = offset
+        self._moved()
         return True
 
     def begin_epoch(self, epoch: int) -> None:
@@ -106,6 +113,7 @@ class ReplicaLog(Log):
             if entries and entries[-1].start_offset >= end_offset:
                 # They wrote nothing here; the leader may not know them.
                 self._keep_epochs_below(end_offset)
+        self._moved()
         return end_offset
 
     def _keep_epochs_below(self, offset: int) -> None:
@@ -142,3 +150,4 @@ class ReplicaLog(Log):
             except OSError as error:
                 self._fail("truncate", error, is_half_done=True)
             self._cuts += 1
+        self._moved()

@@ -133,6 +133,10 @@ class ReplicatedPartition(Partition):
     def logs(self) -> list[Log]:
         return [each.log for each in self._by_node.values()]
 
+    def high_watermarks(self) -> list[tuple[int, int]]:
+        """Of each replica its node and the high watermark that it knows."""
+        return [(id, each.log.high_watermark) for id, each in self._by_node.items()]
+
     def leads(self, node_id: int) -> bool:
         replica = self._by_node.get(node_id)
         return replica is not None and replica.is_leader and self._reach.lives(node_id)

@@ -6,8 +6,9 @@ import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from fastprod.broker.replica.high_watermark_checkpoints import Offsets
 from fastprod.broker.replica.reachability import Reachability
 from fastprod.broker.replica.replica_fetcher import ReplicaFetcher
 from fastprod.broker.replica.replica_log import ReplicaLog
@@ -82,8 +83,25 @@ class Replication:
         made = ReplicatedPartition(
             topic, index, logs, live, isr, self._settings, is_unclean_enabled
         )
-        self._partitions.add(made)
+        with self._lock:
+            self._partitions.add(made)
         return made
+
+    def _all(self) -> list[ReplicatedPartition]:
+        with self._lock:
+            return [each for each in self._partitions if not each.is_deleted]
+
+    def high_watermarks(self) -> Mapping[int, Offsets]:
+        """Those of all replicas, by node."""
+        found: dict[int, dict[tuple[str, int], int]] = {id: {} for id in self._fetchers}
+        for partition in self._all():
+            for node_id, offset in partition.high_watermarks():
+                found[node_id][partition.topic, partition.index] = offset
+        return found
+
+    def run_later(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Call `action` on the timer's thread after `delay_ms`, or at the end."""
+        self._timer.run_later(delay_ms, action)
 
     def node_changed(self, node_id: int, lives: bool) -> None:
         """Note that a node is up or down; its partitions are told afterwards."""
@@ -100,7 +118,7 @@ class Replication:
         reach, node = self.reachability, {node_id}
         reach.not_fetching = reach.not_fetching - node if fetches else reach.not_fetching | node
         if fetches:
-            for partition in list(self._partitions):
+            for partition in self._all():
                 self._changed(partition)
 
     def begin_close(self) -> None:
@@ -170,4 +188,4 @@ class Replication:
 
 
 def _failed(error: BaseException) -> None:
-    _log.error("the check of lagging replicas failed", exc_info=error)
+    _log.error("the timer of the replicas has failed", exc_info=error)

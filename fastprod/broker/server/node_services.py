@@ -27,6 +27,7 @@ from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.connection_quotas import ConnectionQuotas
 from fastprod.broker.network.sasl.users import Users
+from fastprod.broker.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.replica.replication import Replication
 from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
@@ -151,6 +152,14 @@ class NodeServices:
             config.replica_fetch_max_bytes,
             self.purgatory.check_and_complete,
         )
+        self._high_watermarks: HighWatermarkCheckpoints | None = None
+        if self._directory is not None:
+            self._high_watermarks = HighWatermarkCheckpoints(
+                self._directory.logs_of,
+                self.replication.high_watermarks,
+                self.replication.run_later,
+                config.replica_high_watermark_checkpoint_interval_ms,
+            )
         self._close_lock = threading.Lock()
         self._is_closed = False
         try:
@@ -224,6 +233,8 @@ class NodeServices:
         for topic in saved:
             self.topics.restore(topic)
         self._is_restoring = False
+        if self._high_watermarks is not None:
+            self._high_watermarks.begin()
         if directory is not None:
             restored = [each.saved() for each in self.topics.all()]
             directory.write_cluster(cluster_id, restored)
@@ -300,14 +311,14 @@ class NodeServices:
 
     def _open_replica(self, topic: Topic, index: int, node_id: int) -> ReplicaLog:
         self._set_aside_stray(topic.name, index, node_id)
-        log = ReplicaLog(
-            self._log_directory_of(node_id),
-            topic.name,
-            index,
-            topic.config.log_config(),
-            self.clock,
-            UUID(bytes=topic.id),
-        )
+        directory, config = self._log_directory_of(node_id), topic.config.log_config()
+        place = (directory, topic.name, index, config, self.clock, UUID(bytes=topic.id))
+        if self._high_watermarks is None:
+            log = ReplicaLog(*place)
+        else:
+            log = ReplicaLog(*place, self._high_watermarks.moved)
+            if self._is_restoring:
+                log.raise_high_watermark(self._high_watermarks.kept(node_id, topic.name, index))
         self.log_upkeep.watch(log)
         return log
 
@@ -450,6 +461,8 @@ class NodeServices:
             for each in self._log_directories.values():
                 steps.callback(each.save)
             steps.callback(self.topics.close)
+            if self._high_watermarks is not None:
+                steps.callback(self._high_watermarks.save)
             steps.callback(self.replication.close)
             steps.callback(self.log_upkeep.close)
             steps.callback(self.topic_worker.close)
