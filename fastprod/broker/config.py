@@ -112,6 +112,9 @@ class BrokerConfig:
     replica_fetch_max_bytes: int = _int(
         1_048_576, "bytes that a follower fetches of a partition at once; a larger batch whole", 1
     )
+    request_timeout_ms: int = _int(
+        30_000, "markers of an admin wait so long for the replicas in sync (WriteTxnMarkers)", 1
+    )
     replica_high_watermark_checkpoint_interval_ms: int = _long(
         5000, "with files: a high watermark is written down so long after it has moved", 1
     )

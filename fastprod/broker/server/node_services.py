@@ -370,7 +370,7 @@ class NodeServices:
             ),
             "EndTxn": EndTxnApi(transactions),
             "WriteTxnMarkers": WriteTxnMarkersApi(
-                transactions.markers, self.topics, purgatory.check_and_complete
+                transactions.markers, self.topics, purgatory, self.config.request_timeout_ms
             ),
             "ListTransactions": ListTransactionsApi(transactions, self.clock.time_ms),
             "DescribeTransactions": DescribeTransactionsApi(transactions),

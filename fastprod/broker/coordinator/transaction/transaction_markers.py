@@ -75,7 +75,7 @@ class TransactionMarkers:
             code = UNKNOWN_TOPIC_OR_PARTITION
             if partition is not None and (written is None or written.partition is partition):
                 if written is None or _fate(written) == NOT_LEADER_OR_FOLLOWER:
-                    code, written = self._write(partition, marker)
+                    code, written = self.write_one(partition, marker)
                     metadata.lock.defer(partial(self._appended, partition))
                 else:
                     code = NONE
@@ -85,16 +85,13 @@ class TransactionMarkers:
             if code in _DONE:
                 del metadata.unmarked[place]
 
-    def write_one(self, partition: Partition, marker: EndTransactionMarker) -> int:
-        """Write one marker; returns NONE or Kafka's code. The caller wakes the readers.
-
-        Nobody waits for the replicas.
-        """
-        return self._write(partition, marker)[0]
-
-    def _write(
+    def write_one(
         self, partition: Partition, marker: EndTransactionMarker
     ) -> tuple[int, WrittenMarker | None]:
+        """Write one marker; NONE and where it is, or Kafka's code and None.
+
+        The caller wakes the readers, and waits for the replicas.
+        """
         if partition.leader == NO_NODE:
             return NOT_LEADER_OR_FOLLOWER, None
         try:

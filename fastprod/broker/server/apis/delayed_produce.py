@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastprod.broker.cluster.partition import Partition
-from fastprod.broker.threads.purgatory import DelayedOperation
+from fastprod.broker.server.apis.call import Call
+from fastprod.broker.threads.purgatory import DelayedOperation, DelayedOperationPurgatory
 from fastprod.error_codes import NONE, REQUEST_TIMED_OUT
-from fastprod.protocol.messages.produce import PartitionProduceResponse
 
 _TIMED_OUT_TEXT = "not all replicas in sync have the records yet; they may still get them"
 
@@ -20,20 +20,32 @@ class Unreplicated(NamedTuple):
         partition: where it was appended.
         leader_epoch: of the leader that did.
         end_offset: after its last record.
-        response: its answer, to which an error is written.
+        fail: called with a code and a text: has the partition answered with an error.
     """
 
     partition: Partition
     leader_epoch: int
     end_offset: int
-    response: PartitionProduceResponse
+    fail: Callable[[int, str | None], None]
 
-    def fail(self, code: int, text: str | None) -> None:
-        """Have the partition answered with an error."""
-        self.response.error_code = code
-        self.response.error_message = text
-        self.response.base_offset = self.response.log_append_time_ms = -1
-        self.response.log_start_offset = -1
+
+def answer_when_replicated(
+    purgatory: DelayedOperationPurgatory,
+    call: Call[Any],
+    waiting: list[Unreplicated],
+    timeout_ms: int,
+    answer: Callable[[], None],
+) -> None:
+    """Have a call answered when all replicas in sync have what was appended; see `DelayedProduce`.
+
+    Nothing is answered if the connection is closed before.
+    """
+    operation = DelayedProduce(call.node_id, waiting, timeout_ms, answer, call.failed)
+    connection = call.request.connection
+    purgatory.complete_or_watch(operation, (*operation.partitions, connection))
+    if not connection.is_open:
+        # It was closed while the request was being parked.
+        purgatory.withdraw(operation)
 
 
 class DelayedProduce(DelayedOperation):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.log.validation import HeavyBatch
 from fastprod.broker.server.acl import Operation, ResourceType
 from fastprod.broker.server.apis.call import Call
-from fastprod.broker.server.apis.delayed_produce import DelayedProduce, Unreplicated
+from fastprod.broker.server.apis.delayed_produce import Unreplicated, answer_when_replicated
 from fastprod.broker.server.replica_manager import AppendResult, ReplicaManager
 from fastprod.broker.server.topic_names import FIRST_ID_VERSION
 from fastprod.broker.threads.overflow_worker import OverflowWorker
@@ -93,9 +94,8 @@ class _Work:
             assert result.partition is not None
             self.grown.append(result.partition)
             if self._waits and result.partition.is_replicated:
-                self.unreplicated.append(
-                    Unreplicated(result.partition, result.leader_epoch, result.end_offset, response)
-                )
+                place = (result.partition, result.leader_epoch, result.end_offset)
+                self.unreplicated.append(Unreplicated(*place, partial(_fail, response)))
             return
         self.has_error = True
         if result.partition is not None:
@@ -229,18 +229,13 @@ class ProduceApi:
         if not work.unreplicated:
             self._answer(call, work)
             return
-        operation = DelayedProduce(
-            call.node_id,
+        answer_when_replicated(
+            self._purgatory,
+            call,
             work.unreplicated,
             call.message.timeout_ms,
             lambda: self._answer(call, work),
-            call.failed,
         )
-        connection = call.request.connection
-        self._purgatory.complete_or_watch(operation, (*operation.partitions, connection))
-        if not connection.is_open:
-            # The connection was closed while the request was being parked.
-            self._purgatory.withdraw(operation)
 
     def _answer(self, call: Call[ProduceRequest], work: _Work) -> None:
         if call.message.acks != 0:
@@ -281,6 +276,12 @@ def _partition_response(index: int, result: AppendResult) -> PartitionProduceRes
         ],
         error_message=result.message,
     )
+
+
+def _fail(response: PartitionProduceResponse, code: int, text: str | None) -> None:
+    response.error_code = code
+    response.error_message = text
+    response.base_offset = response.log_append_time_ms = response.log_start_offset = -1
 
 
 def _is_transactional(message: ProduceRequest) -> bool:

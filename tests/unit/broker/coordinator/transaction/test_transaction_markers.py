@@ -27,12 +27,15 @@ def test_a_marker_is_refused_by_what_is_newer() -> None:
     assert partition is not None
     newer = producer._replace(epoch=3)
     markers = world.transactions.markers
-    assert markers.write_one(partition, EndTransactionMarker(newer, 0, True)) == NONE
-    code = markers.write_one(partition, EndTransactionMarker(producer, 0, True))
-    assert code == INVALID_PRODUCER_EPOCH
+    code, written = markers.write_one(partition, EndTransactionMarker(newer, 0, True))
+    assert code == NONE
+    assert written is not None
+    assert written.at.end_offset == partition.log.log_end_offset == 1
+    found = markers.write_one(partition, EndTransactionMarker(producer, 0, True))
+    assert found == (INVALID_PRODUCER_EPOCH, None)
     partition.move_leader(-1, [0])
-    code = markers.write_one(partition, EndTransactionMarker(newer, 0, True))
-    assert code == NOT_LEADER_OR_FOLLOWER
+    found = markers.write_one(partition, EndTransactionMarker(newer, 0, True))
+    assert found == (NOT_LEADER_OR_FOLLOWER, None)
 
 
 def test_a_partition_that_a_newer_producer_has_does_not_hold_the_end_up() -> None:

@@ -18,7 +18,10 @@ from fastprod.error_codes import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
     PRODUCER_FENCED,
+    REQUEST_TIMED_OUT,
     TRANSACTION_COORDINATOR_FENCED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -27,8 +30,9 @@ from fastprod.protocol.messages.transaction.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from support.broker.replica_world import kill, pause, replicated
 from support.broker.transaction_asker import TransactionAsker
-from support.broker.world import PATIENCE_S, BrokerWorld, batch_of, fetch_request
+from support.broker.world import PATIENCE_S, Asked, BrokerWorld, batch_of, fetch_request
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 CONFIG: dict[str, Any] = {
@@ -217,6 +221,74 @@ def test_offsets_are_ended_by_an_admin_too(world: BrokerWorld) -> None:
     manager = world.state.group_coordinator.manager
     (group,) = manager.all_items()
     assert not group.offsets.has_pending
+
+
+REPLICATED: dict[str, Any] = {"brokers": 3, "min_insync_replicas": 2}
+
+
+def post_marker(world: BrokerWorld, *indexes: int) -> Asked:
+    """The end of a transaction that has no records in these partitions."""
+    topics = [WritableTxnMarkerTopic(name="t", partition_indexes=list(indexes))]
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=False,
+        coordinator_epoch=5,
+        topics=topics,
+    )
+    return world.post("WriteTxnMarkers", 1, WriteTxnMarkersRequest(markers=[marker]))
+
+
+def codes(answer: Any) -> list[int]:
+    return [each.error_code for each in answer.markers[0].topics[0].partitions]
+
+
+def test_a_marker_is_answered_when_all_replicas_in_sync_have_it() -> None:
+    """B-D1.5, B-E4"""
+    with BrokerWorld(**REPLICATED) as world:
+        found = replicated(world)
+        assert codes(post_marker(world, 0).wait()) == [NONE]
+        assert found.log.high_watermark == 1
+        pause(world, 2)
+        asked = post_marker(world, 0)
+        assert asked.answer is None
+        assert (found.log.log_end_offset, found.log.high_watermark) == (2, 1)
+        pause(world)
+        assert codes(asked.wait()) == [NONE]
+        assert found.log_at(2).log_end_offset == found.log.high_watermark == 2
+
+
+def test_each_partition_of_a_marker_has_its_own_answer_within_the_time_out() -> None:
+    """B-D1.5"""
+    with BrokerWorld(**REPLICATED, request_timeout_ms=20) as world:
+        found = replicated(world)
+        pause(world, 1, 2)
+        assert codes(post_marker(world, 0, 9).wait()) == [
+            REQUEST_TIMED_OUT,
+            UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert (found.log.log_end_offset, found.log.high_watermark) == (1, 0)
+
+
+def test_a_marker_needs_as_many_replicas_as_a_batch() -> None:
+    """B-D1 NOT_ENOUGH_REPLICAS"""
+    with BrokerWorld(**REPLICATED) as world:
+        found = replicated(world)
+        kill(world, 1)
+        kill(world, 2)
+        assert codes(post_marker(world, 0).wait()) == [NOT_ENOUGH_REPLICAS]
+        assert found.log.log_end_offset == 0
+
+
+def test_who_waits_for_a_marker_hears_of_a_new_leader() -> None:
+    with BrokerWorld(**REPLICATED) as world:
+        found = replicated(world)
+        pause(world, 2)
+        asked = post_marker(world, 0)
+        assert asked.answer is None
+        world.state.cluster.move_leader(found, 1)
+        world.state.leader_moved(found)
+        assert codes(asked.wait()) == [NOT_LEADER_OR_FOLLOWER]
 
 
 def test_a_zombie_is_fenced(world: BrokerWorld) -> None:
