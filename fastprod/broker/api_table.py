@@ -60,7 +60,11 @@ from fastprod.protocol.messages.group import (
     offset_fetch,
     sync_group,
 )
-from fastprod.protocol.messages.replica import elect_leaders, offset_for_leader_epoch
+from fastprod.protocol.messages.replica import (
+    describe_log_dirs,
+    elect_leaders,
+    offset_for_leader_epoch,
+)
 from fastprod.protocol.messages.security import (
     alter_user_scram_credentials,
     create_acls,
@@ -166,6 +170,7 @@ SERVICES: Final = {
         _service(delete_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),
         _service(describe_configs.API, (1, 4), (2, 4, 4, 4, 4, 4, 4, 4)),
         _service(alter_configs.API, (0, 2), (1, 2, 2, 2, 2, 2, 2, 2)),
+        _service(describe_log_dirs.API, (1, 5), (1, 2, 2, 4, 4, 4, 4, 5)),
         _service(sasl_authenticate.API, (0, 2), (0, 2, 2, 2, 2, 2, 2, 2)),
         _service(create_partitions.API, (0, 3), (1, 3, 3, 3, 3, 3, 3, 3)),
         _service(delete_groups.API, (0, 2), (1, 2, 2, 2, 2, 2, 2, 2)),

@@ -36,6 +36,7 @@ CREATE_ACLS: Final = 30
 DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
 ALTER_CONFIGS: Final = 33
+DESCRIBE_LOG_DIRS: Final = 35
 SASL_AUTHENTICATE: Final = 36
 CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
@@ -87,6 +88,7 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DELETE_ACLS: "DeleteAcls",
         DESCRIBE_CONFIGS: "DescribeConfigs",
         ALTER_CONFIGS: "AlterConfigs",
+        DESCRIBE_LOG_DIRS: "DescribeLogDirs",
         SASL_AUTHENTICATE: "SaslAuthenticate",
         CREATE_PARTITIONS: "CreatePartitions",
         DELETE_GROUPS: "DeleteGroups",

@@ -65,6 +65,7 @@ from fastprod.broker.server.apis.metadata import DescribeClusterApi, MetadataApi
 from fastprod.broker.server.apis.produce import ProduceApi
 from fastprod.broker.server.apis.replica.elections import ElectLeadersApi
 from fastprod.broker.server.apis.replica.leader_epochs import OffsetForLeaderEpochApi
+from fastprod.broker.server.apis.replica.log_dirs import DescribeLogDirsApi
 from fastprod.broker.server.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
 from fastprod.broker.server.apis.scram_credentials import (
     AlterUserScramCredentialsApi,
@@ -397,6 +398,9 @@ class NodeServices:
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
             "AlterClientQuotas": AlterClientQuotasApi(self._ip_quotas),
             "DescribeCluster": DescribeClusterApi(cluster),
+            "DescribeLogDirs": DescribeLogDirsApi(
+                self.topics, None if self._directory is None else self._directory.logs_of
+            ),
             "DescribeAcls": DescribeAclsApi(self.authorizer),
             "CreateAcls": CreateAclsApi(self.authorizer),
             "DeleteAcls": DeleteAclsApi(self.authorizer),

@@ -51,6 +51,7 @@ LISTED = {
     "CreateAcls": (1, 3),
     "DeleteAcls": (1, 3),
     "DescribeConfigs": (1, 4),
+    "DescribeLogDirs": (1, 5),
     "SaslAuthenticate": (0, 2),
     "DeleteGroups": (0, 2),
     "ElectLeaders": (0, 2),
