@@ -27,6 +27,7 @@ TIMEOUT_S = 30.0
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 
 
 @pytest.fixture
@@ -112,3 +113,43 @@ def test_kafkas_own_tools_change_topics(broker: Broker, tmp_path: Path) -> None:
     run(CONFIGS, *servers, *entity, "--add-config", "retention.ms=1000,segment.ms=7")
     run(CONFIGS, *servers, *entity, "--delete-config", "segment.ms")
     assert settings(broker) == {"retention.ms": "1000"}
+
+
+def sizes_in(folder: Path, topic: str) -> dict[str, int]:
+    """Bytes of segments by partition."""
+    return {
+        each.name: sum(file.stat().st_size for file in each.glob("*.log"))
+        for each in folder.glob(f"{topic}-*")
+    }
+
+
+def test_kafkas_tool_and_kafka_python_ask_for_folders_of_logs(tmp_path: Path) -> None:
+    """B-D4.11: kafka-log-dirs.sh --describe."""
+    kafka_jars.resolve()
+    with Broker(topics={"t": 2, "u": 1}, data_dir=tmp_path) as broker:
+        with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send("t", b"%d" % number, partition=0)
+        expected = sizes_in(tmp_path, "t")
+        assert expected["t-0"] > 0
+        assert expected["t-1"] == 0
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        said = run(LOG_DIRS, *servers, "--describe", "--topic-list", "t")
+        told = json.loads(said.strip().splitlines()[-1])
+        (node,) = told["brokers"]
+        (folder,) = node["logDirs"]
+        assert (node["broker"], folder["logDir"], folder["error"]) == (0, str(tmp_path), None)
+        assert {each["partition"]: each["size"] for each in folder["partitions"]} == expected
+        assert {(each["offsetLag"], each["isFuture"]) for each in folder["partitions"]} == {
+            (0, False)
+        }
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers.split(","))
+        try:
+            (found,) = admin.describe_log_dirs({"t": [0]})
+        finally:
+            admin.close()
+        (folder,) = found["log_dirs"]
+        assert (found["broker"], folder["error_code"], folder["log_dir"]) == (0, 0, str(tmp_path))
+        (topic,) = folder["topics"]
+        assert topic["name"] == "t"
+        assert [each["partition_size"] for each in topic["partitions"]] == [expected["t-0"]]

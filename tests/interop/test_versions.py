@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from conftest import TopicFactory
@@ -22,6 +23,10 @@ from fastprod.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
+)
+from fastprod.protocol.messages.replica.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
 )
 from fastprod.protocol.messages.transaction.list_transactions import ListTransactionsRequest
 from kafka_cluster import KafkaCluster
@@ -122,6 +127,22 @@ def listed_by_pattern(client: SaslClient, pattern: str) -> Any:
     return answer.error_code, answer.transaction_states
 
 
+def log_dirs(client: SaslClient, version: int, topic: str) -> Any:
+    """What there is of a topic with two partitions in a node's folder of logs."""
+    asked = [
+        DescribableLogDirTopic(topic=topic, partitions=[1, 0, 7]),
+        DescribableLogDirTopic(topic="nowhere", partitions=[0]),
+    ]
+    request = DescribeLogDirsRequest(topics=asked)
+    answer = client.ask(api_keys.DESCRIBE_LOG_DIRS, version, request)
+    found = [
+        (each.error_code, each.is_cordoned, [(t.name, sorted(t.partitions)) for t in each.topics])
+        for each in answer.results
+    ]
+    has_room = [each.total_bytes >= each.usable_bytes > 0 for each in answer.results]
+    return answer.error_code, found, has_room
+
+
 def said_by(port: int, topic: str) -> Said:
     said: Said = []
     with SaslClient(port) as client:
@@ -142,16 +163,19 @@ def said_by(port: int, topic: str) -> Said:
                     found = fetched(client, version, ids, at, offset)
                     said.append((f"Fetch {version}, {at - epoch}, {offset}", found))
         said += [(f"ListOffsets {n}", offsets(client, n, topic)) for n in range(7, 12)]
+        said += [(f"DescribeLogDirs {n}", log_dirs(client, n, topic)) for n in range(1, 6)]
         # Once somebody has asked for a coordinator Kafka has some that load for a moment.
         said += [("an expression that is none", listed_by_pattern(client, "(")[0])]
     return said
 
 
-def test_answers_are_those_of_kafka(kafka: KafkaCluster, topic: TopicFactory) -> None:
-    """B-B1: topic ids (KIP-516), leaders in answers (KIP-951), offsets of tiers."""
+def test_answers_are_those_of_kafka(
+    kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """B-B1: topic ids (KIP-516), leaders in answers (KIP-951), offsets of tiers, log folders."""
     name = topic(kafka, 2)
     theirs = said_by(int(kafka.bootstrap_servers.rpartition(":")[2]), name)
-    with Broker(topics={name: 2}) as broker:
+    with Broker(topics={name: 2}, data_dir=tmp_path) as broker:
         ours = said_by(broker.nodes[0].port, name)
     different = [
         (what, mine, told)
