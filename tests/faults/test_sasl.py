@@ -55,7 +55,7 @@ def error_of_send(made: KafkaProducer) -> AuthenticationError:
 
 
 def test_a_user_is_let_in(broker: Broker) -> None:
-    """P-G.10.1, P-G.10.3"""
+    """P-L.181, P-G.10.1, P-G.10.3"""
     with producer(broker) as made:
         assert made.send("t", b"x").result(WAIT_S).offset == 0
         assert metric(made, "successful-authentication-total") >= 1
@@ -63,7 +63,7 @@ def test_a_user_is_let_in(broker: Broker) -> None:
 
 
 def test_a_wrong_password_ends_every_wait(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    """P-A.4.6, P-G.4.6, P-G.10.2, P-G.10.8, P-H.7.2: of all callers, and with few connections."""
+    """P-L.181, P-A.4.6, P-G.4.6, P-G.10.2, P-G.10.8, P-H.7.2: of all callers, few connections."""
     began_s = time.monotonic()
     with producer(broker, WRONG) as made:
         errors: list[BaseException] = []
@@ -100,7 +100,7 @@ def test_a_wrong_password_ends_every_wait(broker: Broker, caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_is_let_in_by_scram(broker: Broker, mechanism: str) -> None:
-    """P-G.10.4"""
+    """P-L.181, P-G.10.4"""
     with producer(broker, sasl_mechanism=mechanism) as made:
         assert made.send("t", b"x").result(WAIT_S).offset == 0
     with producer(broker, WRONG, sasl_mechanism=mechanism) as made:
@@ -108,7 +108,7 @@ def test_a_user_is_let_in_by_scram(broker: Broker, mechanism: str) -> None:
 
 
 def test_a_mechanism_that_is_not_offered() -> None:
-    """P-G.10.2"""
+    """P-L.181, P-G.10.2"""
     users = {USER: PASSWORD}
     with (
         Broker(topics={"t": 1}, sasl_users=users, sasl_mechanisms=["PLAIN"]) as broker,
@@ -153,7 +153,7 @@ def test_a_pickled_producer_authenticates_too(broker: Broker) -> None:
 
 
 def test_sessions_are_prolonged_with_nothing_lost(caplog: pytest.LogCaptureFixture) -> None:
-    """P-G.10.7, KIP-368: on idle connections too, and on one connection after the other."""
+    """P-L.181, P-G.10.7, KIP-368: on idle connections too, on one connection after the other."""
     with (
         Broker(
             topics={"t": 1}, sasl_users={USER: PASSWORD}, connections_max_reauth_ms=1_500

@@ -16,7 +16,7 @@ import pytest
 
 from fastprod import KafkaProducer
 from fastprod._core.testing.engine_doors import incomplete_for_test
-from fastprod.errors import ProducerClosedError
+from fastprod.errors import KafkaTimeoutError, ProducerClosedError
 from fastprod.protocol.api_keys import PRODUCE
 from mock_cluster import MockCluster
 from support.broker.black_hole import black_hole, frozen
@@ -117,6 +117,18 @@ def test_while_waiting_for_results(producer: KafkaProducer, mock_cluster: MockCl
     assert future.result(20).offset >= 0
     assert bulk.result(20).record_count == 100
     assert_works(producer)
+
+
+def test_while_waiting_for_a_transaction() -> None:
+    """P-A.8.8"""
+    with (
+        black_hole() as nowhere,
+        KafkaProducer(bootstrap_servers=nowhere, transactional_id="x") as producer,
+    ):
+        interrupted("init_transactions", producer.init_transactions)
+        with pytest.raises(KafkaTimeoutError, match="call it again"):
+            producer.init_transactions(0)
+        producer.close(0)
 
 
 def test_while_flushing(producer: KafkaProducer, mock_cluster: MockCluster) -> None:

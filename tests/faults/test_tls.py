@@ -93,6 +93,7 @@ def test_a_brokers_certificate_that_is_not_good(
     make: Certificate,
     words: str,
 ) -> None:
+    """P-L.180"""
     with CountingListener(server_context(make(authority, tmp_path / "other"))) as listener:
         assert words in _refused(listener, 3 if "expired" in words else 0, **trusting)
 

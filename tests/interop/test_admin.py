@@ -52,7 +52,7 @@ def partition_count(broker: Broker) -> int:
 
 
 def test_confluents_admin_changes_topics(broker: Broker) -> None:
-    """B-D4, B-C4.5: CreatePartitions, DeleteRecords, both ways of AlterConfigs."""
+    """B-D4.6, B-D4, B-C4.5: CreatePartitions, DeleteRecords, both ways of AlterConfigs."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     admin.create_partitions([NewPartitions("t", 5)])["t"].result(TIMEOUT_S)
     assert partition_count(broker) == 5

@@ -188,7 +188,7 @@ def test_a_transaction_spans_three_nodes_while_its_coordinator_goes() -> None:
 
 @pytest.mark.parametrize("reader", [stream_with_kafka_python, stream_with_aiokafka])
 def test_other_readers_skip_what_was_aborted(reader: object, broker: Broker) -> None:
-    """B-C7.5"""
+    """P-E.5, B-C7.5"""
     servers = broker.bootstrap_servers
     with KafkaProducer(bootstrap_servers=servers, transactional_id="x") as producer:
         producer.init_transactions(WAIT_S)

@@ -69,7 +69,7 @@ def values(
 def test_what_is_committed_is_there_and_what_is_aborted_is_not(
     cluster: KafkaCluster, topic: TopicFactory
 ) -> None:
-    """P-A.8.5, P-A.8.6: record by record, in order; who reads everything sees both."""
+    """P-E.5, P-A.8.5, P-A.8.6: record by record, in order; who reads everything sees both."""
     name = topic(cluster, partitions=2)
     everything: dict[int, list[bytes | None]] = {0: [], 1: []}
     committed: dict[int, list[bytes | None]] = {0: [], 1: []}

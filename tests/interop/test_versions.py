@@ -172,7 +172,9 @@ def said_by(port: int, topic: str) -> Said:
 def test_answers_are_those_of_kafka(
     kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """B-B1: topic ids (KIP-516), leaders in answers (KIP-951), offsets of tiers, log folders."""
+    """B-B1, B-D1 UNKNOWN_TOPIC_ID: topic ids (KIP-516), leaders in answers (KIP-951), offsets of
+    tiers, folders of logs.
+    """
     name = topic(kafka, 2)
     theirs = said_by(int(kafka.bootstrap_servers.rpartition(":")[2]), name)
     with Broker(topics={name: 2}, data_dir=tmp_path) as broker:

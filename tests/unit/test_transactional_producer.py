@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -77,7 +78,7 @@ def test_records_before_a_transaction_are_refused_without_a_wait() -> None:
 
 
 def test_a_wait_is_bounded_and_may_be_repeated() -> None:
-    """P-A.8.7, P-L.26, P-L.27: by max_block_ms or the call's own time-out."""
+    """P-I.8.2, P-A.8.7, P-L.26, P-L.27: by max_block_ms or the call's own time-out."""
     with new_producer(max_block_ms=10) as producer:
         for timeout in (None, 0, 0.01):
             with pytest.raises(
@@ -91,26 +92,51 @@ def test_a_wait_is_bounded_and_may_be_repeated() -> None:
             producer.init_transactions(-1)
 
 
+class Waiting:
+    """A thread that waits in init_transactions, without an end, until the producer is closed."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        self.failures: list[BaseException] = []
+        self._producer = producer
+        self._thread = threading.Thread(target=self._init)
+        self._thread.start()
+        manager = producer._network_client.transactions
+        assert manager is not None
+        deadline_s = time.monotonic() + WAIT_S
+        while manager.pending_result is None:
+            assert time.monotonic() < deadline_s
+            self._thread.join(0.001)
+
+    def _init(self) -> None:
+        try:
+            self._producer.init_transactions(2 * WAIT_S)
+        except KafkaError as error:
+            self.failures.append(error)
+
+    def close(self) -> None:
+        self._producer.close(0)
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+
+
 def test_close_ends_a_call_that_waits() -> None:
     """P-A.9.4, P-L.32 testCloseIsForcedOnPendingInitProducerId."""
+    waiting = Waiting(new_producer())
+    waiting.close()
+    assert [type(error) for error in waiting.failures] == [ProducerClosedError]
+
+
+@pytest.mark.parametrize("call", CALLS.keys() - {"init_transactions"})
+def test_a_call_beside_one_that_waits_is_refused(call: str) -> None:
+    """P-A.1.8: another thread is told which call has to end first, and spoils nothing."""
     producer = new_producer()
-    failures: list[BaseException] = []
-
-    def init() -> None:
-        try:
-            producer.init_transactions()
-        except KafkaError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=init)
-    thread.start()
-    manager = producer._network_client.transactions
-    assert manager is not None
-    while manager.pending_result is None:
-        thread.join(0.001)
-    producer.close(0)
-    thread.join(WAIT_S)
-    assert [type(error) for error in failures] == [ProducerClosedError]
+    waiting = Waiting(producer)
+    try:
+        with pytest.raises(IllegalStateError, match=r"init_transactions\(\) has not ended"):
+            CALLS[call](producer)
+        assert waiting.failures == []
+    finally:
+        waiting.close()
 
 
 def test_a_transactional_id_turns_idempotence_on() -> None:

@@ -83,7 +83,7 @@ def test_a_proof_is_verified_by_itself() -> None:
 
 @mechanisms
 def test_both_sides_agree_on_names_and_extensions(mechanism: str) -> None:
-    """P-G.10.4: special characters in user names, as in Kafka's SaslAuthenticatorTest."""
+    """P-L.181, P-G.10.4: special characters in user names, as in Kafka's SaslAuthenticatorTest."""
     client = ScramClient(
         mechanism,
         "a=b,c=2Cd",

@@ -19,7 +19,7 @@ from fastprod._core.testing.request_doors import next_correlation_id_for_test as
     ],
 )
 def test_correlation_ids_skip_what_sasl_uses(correlation_id: int, following: int) -> None:
-    """P-G.2.3: [2147483640, 2147483647] is reserved."""
+    """P-L.181, P-G.2.3: [2147483640, 2147483647] is reserved."""
     assert next_id(correlation_id) == following
 
 

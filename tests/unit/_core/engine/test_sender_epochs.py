@@ -68,7 +68,7 @@ def test_the_next_expected_batch_out_of_sequence_starts_a_new_epoch() -> None:
 
 
 def test_other_partitions_take_the_new_epoch_when_they_are_idle() -> None:
-    """P-L.96 testEpochBumpOnOutOfOrderSequenceForNextBatchWhenThereIsNoBatchInFlight."""
+    """P-L.138, P-L.96 testEpochBumpOnOutOfOrderSequenceForNextBatchWhenThereIsNoBatchInFlight."""
     sender = known(2)
     ((_, handle),) = under_way(sender, 1, partition=0)
     sender.succeed(handle)
@@ -84,8 +84,8 @@ def test_other_partitions_take_the_new_epoch_when_they_are_idle() -> None:
 
 def test_a_partition_with_batches_in_flight_keeps_the_old_epoch_until_they_are_done() -> None:
     """P-L.97 testEpochBumpOnOutOfOrderSequenceForNextBatchWhenBatchInFlightFails, P-L.106
-    testBatchesDrainedWithOldProducerIdShouldSucceedOnSubsequentRetry, P-F.5.9: also across a retry;
-    a new batch waits, and then starts clean."""
+    testBatchesDrainedWithOldProducerIdShouldSucceedOnSubsequentRetry, P-L.138, P-L.161, P-F.5.9:
+    also across a retry; a new batch waits, and then starts clean."""
     sender = known(2)
     ((other, waiting),) = under_way(sender, 1, partition=0)
     ((_, handle),) = under_way(sender, 1, partition=1)
@@ -136,8 +136,8 @@ def test_two_partitions_may_start_a_new_epoch_at_once() -> None:
 
 
 def test_a_late_success_of_a_batch_that_was_to_be_resent_stands() -> None:
-    """P-F.5.12, P-L.114 testRetryWhenProducerIdChanges: nothing is rewritten while it is under
-    way.
+    """P-F.5.12, P-L.161, P-L.114 testRetryWhenProducerIdChanges: nothing is rewritten while it is
+    under way.
     """
     sender = known()
     (_, one), (second, two) = under_way(sender, 2)

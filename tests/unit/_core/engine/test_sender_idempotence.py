@@ -269,7 +269,7 @@ def test_if_later_batches_fail_too_the_expired_one_never_arrived() -> None:
 
 
 def test_if_everything_sent_expires_the_next_batch_starts_a_new_epoch() -> None:
-    """P-L.104 testExpiryOfAllSentBatchesShouldCauseUnresolvedSequences, P-D.8.7."""
+    """P-L.158, P-L.104 testExpiryOfAllSentBatchesShouldCauseUnresolvedSequences, P-D.8.7."""
     sender = known()
     ((future, handle),) = under_way(sender, 1)
     sender.refuse(handle, NOT_LEADER)

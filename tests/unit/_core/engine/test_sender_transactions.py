@@ -86,7 +86,7 @@ def test_requests_and_batches_say_that_they_are_of_a_transaction(is_v2: bool, ve
 
 
 def test_a_partition_waits_until_it_was_added() -> None:
-    """P-I.2.3, P-A.3.10, P-L.156 testNoDrainWhenPartitionsPending; it is told once."""
+    """P-L.135, P-I.2.3, P-A.3.10, P-L.156 testNoDrainWhenPartitionsPending; it is told once."""
     sender = sending(is_v2=False, partitions=2)
     sender.send(b"a", 0)
     sender.send(b"b", 0)
@@ -116,7 +116,7 @@ def test_a_partition_joins_by_its_records_where_the_broker_adds_it() -> None:
 
 @BOTH
 def test_a_partition_joins_each_transaction_anew(is_v2: bool) -> None:
-    """P-I.2.4"""
+    """P-L.135, P-I.2.4"""
     sender = sending(is_v2=is_v2)
     for number in range(3):
         sender.send(b"a")

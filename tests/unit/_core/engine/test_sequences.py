@@ -89,7 +89,7 @@ def test_the_first_batch_of_a_sequence_goes_alone() -> None:
 
 
 def test_an_expired_batch_that_arrived_after_all_needs_no_new_epoch() -> None:
-    """P-F.5.7: unresolved, then the next sequence is the one after the last acknowledged."""
+    """P-F.5.7, P-L.158: unresolved, then the next sequence follows the last acknowledged one."""
     producer = ProducerStateForTest()
     producer.drain(0, 3)
     producer.expired(0)
@@ -103,7 +103,7 @@ def test_an_expired_batch_that_arrived_after_all_needs_no_new_epoch() -> None:
 
 @pytest.mark.parametrize("start", [0, 50, MAX - 2])
 def test_an_expired_batch_without_an_answer_starts_a_new_epoch(start: int) -> None:
-    """P-D.8.7, P-F.5.7, P-F.5.9: also when the sequence that would be next is 0 because it
+    """P-L.158, P-D.8.7, P-F.5.7, P-F.5.9: also when the sequence that would be next is 0 because it
     wrapped.
     """
     producer = ProducerStateForTest(next_sequence=start)
@@ -116,8 +116,8 @@ def test_an_expired_batch_without_an_answer_starts_a_new_epoch(start: int) -> No
 
 
 def test_a_batch_refused_for_good_restarts_those_behind_it() -> None:
-    """P-F.5.8, P-F.5.9, P-F.5.10, P-D.7.4: sequences 0, c1, c1 + c2 under the next epoch; one at a
-    time.
+    """P-F.5.8, P-F.5.9, P-F.5.10, P-D.7.4, P-L.137: sequences 0, c1, c1 + c2 under the next epoch;
+    one at a time.
     """
     producer = ProducerStateForTest(next_sequence=40)
     for name, count in enumerate((5, 2, 3)):
@@ -152,7 +152,7 @@ def test_an_out_of_order_answer_to_a_later_batch_is_just_retried() -> None:
 
 
 def test_a_broker_that_forgot_the_producer_gets_a_new_epoch() -> None:
-    """P-F.5.5."""
+    """P-L.137, P-F.5.5."""
     producer = ProducerStateForTest(next_sequence=10)
     producer.drain(0, 2)
     assert producer.can_retry(0, UNKNOWN_PRODUCER_ID, log_start_offset=-1)

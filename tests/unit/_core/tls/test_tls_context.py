@@ -149,6 +149,7 @@ def test_a_client_shows_its_certificate(
     authority: CertificateAuthority,
     source: Callable[[CertificateAuthority], dict[str, Any]],
 ) -> None:
+    """P-L.180"""
     client = TlsContext(ca=authority.certificate.read_bytes(), **source(authority))
     server = server_context(stage.identity)
     server.verify_mode = ssl.CERT_REQUIRED

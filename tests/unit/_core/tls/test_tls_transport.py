@@ -23,6 +23,7 @@ VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVe
 @VERSIONS
 @pytest.mark.parametrize("size", [0, 1, 100, 16 * KIB, 16 * KIB + 1, 100_000, 3 * MIB])
 def test_frames_go_and_come(stage: TlsStage, version: ssl.TLSVersion, size: int) -> None:
+    """P-L.180"""
     channel, peer = stage.open(server_context(stage.identity, version))
     payload = os.urandom(size)
     assert stage.exchange(channel, peer, payload) == payload
@@ -62,6 +63,7 @@ def test_a_send_is_complete_only_when_its_bytes_have_left(stage: TlsStage) -> No
 
 
 def test_several_answers_in_one_record_are_all_delivered(stage: TlsStage) -> None:
+    """P-L.180"""
     channel, peer = stage.open()
     payloads = [bytes([65 + i]) * (100 + i) for i in range(20)]
     peer.send(b"".join(frame(payload) for payload in payloads))
@@ -81,6 +83,7 @@ def test_half_a_record_keeps_nobody_busy(stage: TlsStage) -> None:
 
 
 def test_a_muted_channel_goes_on_with_what_was_decrypted(stage: TlsStage) -> None:
+    """P-L.180"""
     channel, peer = stage.open()
     stage.loopback.selector.mute(channel, True)
     peer.send(frame(b"one") + frame(b"two"))
@@ -122,6 +125,7 @@ def test_a_record_that_is_cut_is_a_lost_connection(stage: TlsStage, size: int) -
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1])
 def test_a_handshake_that_is_cut_is_a_lost_connection(stage: TlsStage, size: int) -> None:
+    """P-L.180"""
     channel = stage.loopback.selector.connect(
         stage.loopback.address, tls=stage.context, server_name="localhost"
     )

@@ -32,6 +32,7 @@ def codes(world: BrokerWorld, names: list[str]) -> list[tuple[bytes, int, str | 
 
 
 def test_records_go_to_the_topic_of_that_id() -> None:
+    """B-D1 UNKNOWN_TOPIC_ID"""
     with BrokerWorld(topics={"t": 1, "u": 1}) as world:
         ids = {each.name: each.id for each in world.state.topics.all()}
         # What it would be called is not told.
@@ -47,6 +48,7 @@ def test_records_go_to_the_topic_of_that_id() -> None:
 
 
 def test_a_topic_made_again_is_another_one() -> None:
+    """B-D1 UNKNOWN_TOPIC_ID"""
     with BrokerWorld(topics={"t": 1}) as world:
         before = world.state.topics.get("t")
         assert before is not None

@@ -51,7 +51,7 @@ def test_a_software_identifier_is_made_of_any_text() -> None:
 
 
 def test_an_answer_of_version_4_gives_ranges_features_and_throttle_time() -> None:
-    """P-G.5.2: no tag section in the header. P-G.5.6: unknown tags are skipped. P-J.4."""
+    """P-I.7.1, P-G.5.2: no tag section in the header. P-G.5.6: unknown tags are skipped. P-J.4."""
     payload = bytes.fromhex(
         "00000009 0000 03 0000 0000 000d 00 0012 0000 0004 01 05 02 aabb 00000064"
         " 04 00 01 01"

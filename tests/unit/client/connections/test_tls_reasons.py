@@ -51,7 +51,7 @@ def test_certificates(verify: int, words: str) -> None:
 
 
 def test_an_address_that_stands_in_the_cn_alone() -> None:
-    """RFC 6125: it is no name, and counts as a subjectAltName of its kind only."""
+    """P-L.180: RFC 6125: it is no name, and counts as a subjectAltName of its kind only."""
     event = _event(64, data=CERTIFICATE.replace(b"names=b.example", b"names=10.0.0.9"))
     text = tls_reason("10.0.0.9:9093", "10.0.0.9", event, TlsSettings())
     assert "names '10.0.0.9', but only as if that were a host's name" in text

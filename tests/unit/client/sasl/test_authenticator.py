@@ -106,7 +106,7 @@ def test_a_refused_user_is_named_and_the_password_is_not() -> None:
 
 
 def test_a_refused_token_is_told_with_the_brokers_json() -> None:
-    """P-G.10.5"""
+    """P-L.181, P-G.10.5"""
     mechanism = OAuthBearerMechanism(read_token("hush", 0.0))
     exchange = Authenticator(mechanism, "OAUTHBEARER", WHERE, "me", OFFERED)
     answer = exchange.on_authenticate(authenticate_answer(2, token=b'{"status":"invalid_token"}'))
@@ -180,6 +180,7 @@ def test_a_broker_that_speaks_other_versions(
 
 
 def test_an_answer_that_does_not_parse() -> None:
+    """P-L.181"""
     with pytest.raises(SchemaError):
         plain().on_handshake(b"\0\0\0\0\0")
     with pytest.raises(SchemaError):

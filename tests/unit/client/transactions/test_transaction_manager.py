@@ -103,7 +103,7 @@ LEGAL = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("state", LEGAL, ids=lambda state: state.name)
 def test_a_call_is_legal_or_says_what_is_wrong(state: State, call: str) -> None:
-    """P-A.8.2, P-A.8.3, P-A.8.4, P-A.8.5, P-A.8.6, P-A.8.9, P-I.1.1, P-A.3.17, P-L.132."""
+    """P-A.1.8, P-A.8.2, P-A.8.3, P-A.8.4, P-A.8.5, P-A.8.6, P-A.8.9, P-I.1.1, P-A.3.17, P-L.132."""
     world = in_state(state)
     if call in LEGAL[state]:
         CALLS[call](world.manager)
@@ -298,7 +298,7 @@ def recover(world: World) -> None:
 
 @BOTH
 def test_a_failed_record_makes_every_call_but_abort_fail(level: int) -> None:
-    """P-A.3.17, P-L.132, P-L.160 testBumpTransactionalEpochOnAbortableError."""
+    """P-I.1.2, P-A.3.17, P-L.132, P-L.160 testBumpTransactionalEpochOnAbortableError."""
     world = World(level)
     world.begin()
     world.join()
@@ -517,7 +517,7 @@ def test_an_illegal_transition_of_our_own_is_fatal() -> None:
 
 
 def test_the_protocol_changes_between_transactions_only() -> None:
-    """P-I.7.2, P-I.7.3, P-L.140 testTransactionManagerEnablesV2: up, with a bump by the client."""
+    """P-I.7.1-3, P-L.140 testTransactionManagerEnablesV2: up, with a bump by the client."""
     world = World(1)
     world.begin()
     world.join()
@@ -537,7 +537,7 @@ def test_the_protocol_changes_between_transactions_only() -> None:
 
 
 def test_the_protocol_goes_back_without_a_bump() -> None:
-    """P-I.7.4; news that are older than what is known change nothing (P-G.5.5)."""
+    """P-I.7.1, P-I.7.4; news that are older than what is known change nothing (P-G.5.5)."""
     world = World(2)
     world.manager.learn_features(features(1, epoch=0))
     world.begin()

@@ -50,6 +50,7 @@ def count(world: BrokerWorld, name: str = "t") -> int:
 
 @pytest.mark.parametrize("version", range(4))
 def test_new_partitions_can_be_used_at_once(version: int) -> None:
+    """B-D4.6"""
     with BrokerWorld(brokers=2, topics={"t": 1}) as world:
         assert grow(world, wanted("t", 3), version=version) == [("t", NONE)]
         topic = world.state.topics.get("t")
@@ -92,6 +93,7 @@ def test_replicas_are_as_many_as_before_or_as_asked_for() -> None:
 def test_what_cannot_be_is_refused_and_others_are_made(
     asked: CreatePartitionsTopic, code: int
 ) -> None:
+    """B-D4.6"""
     with BrokerWorld(topics={"t": 2, "v": 1}, max_partitions=1000) as world:
         world.state.group_coordinator.manager.make_topic()
         assert grow(world, asked, wanted("v", 2)) == [(asked.name, code), ("v", NONE)]
@@ -99,6 +101,7 @@ def test_what_cannot_be_is_refused_and_others_are_made(
 
 
 def test_each_topic_once_and_by_the_controller() -> None:
+    """B-D4.6"""
     with BrokerWorld(brokers=2, topics={"t": 1}) as world:
         assert grow(world, wanted("t", 2), wanted("t", 3)) == [("t", INVALID_REQUEST)]
         assert grow(world, wanted("t", 2), node_id=1) == [("t", NOT_CONTROLLER)]

@@ -179,6 +179,19 @@ def test_another_nodes_partition_is_refused() -> None:
         assert world.produce(batch_of(b"a"), partition=1, node_id=1).error_code == NONE
 
 
+def test_who_asks_another_node_is_told_the_leader_from_version_10_on() -> None:
+    """B-D1 NOT_LEADER_OR_FOLLOWER: its id, epoch and address (KIP-951)."""
+    with BrokerWorld(brokers=2, topics={"t": 2}) as world:
+        for version in (9, 10):
+            message = produce_request([("t", 1, batch_of(b"a"))])
+            answer = world.post("Produce", version, message).wait()
+            (found,) = answer.responses[0].partition_responses
+            assert found.error_code == NOT_LEADER_OR_FOLLOWER
+            told = (found.current_leader.leader_id, found.current_leader.leader_epoch)
+            nodes = [(each.node_id, each.port) for each in answer.node_endpoints]
+            assert (told, nodes) == (((1, 0), [(1, 9001)]) if version == 10 else ((-1, -1), []))
+
+
 def packed(size: int) -> bytes:
     """A batch with one record of so many zeros, by zlib."""
     record = [(0, None, bytes(size))]

@@ -48,6 +48,7 @@ def sizes(result: Any) -> dict[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_tells_the_size_of_each_log(tmp_path: Path, version: int) -> None:
+    """B-D4.11"""
     with BrokerWorld(data_dir=tmp_path, topics={"t": 2, "u": 1}) as world:
         batch = batch_of(b"a" * 1000)
         assert world.produce(batch, "t", 1).error_code == NONE
@@ -62,7 +63,7 @@ def test_every_version_tells_the_size_of_each_log(tmp_path: Path, version: int) 
 
 
 def test_only_what_is_asked_about_is_told() -> None:
-    """Of an unknown topic or partition nothing, and each once."""
+    """B-D4.11: of an unknown topic or partition nothing, and each once."""
     with BrokerWorld(topics={"t": 3, "u": 1}) as world:
         (result,) = describe(world, {"t": [2, 0, 2, 7], "none": [0]}).results
         assert sizes(result) == {"t": [(0, 0), (2, 0)]}
@@ -72,7 +73,7 @@ def test_only_what_is_asked_about_is_told() -> None:
 
 
 def test_each_node_tells_of_its_own_logs(tmp_path: Path) -> None:
-    """One that all nodes share lies in the folder of node 0."""
+    """B-D4.11: one that all nodes share lies in the folder of node 0."""
     with BrokerWorld(brokers=3, data_dir=tmp_path) as world:
         replicated(world)
         world.state.topics.create("shared", assignment={0: [1]})

@@ -85,7 +85,7 @@ def test_every_version_ends_a_transaction(world: BrokerWorld, version: int) -> N
 def test_readers_of_committed_records_see_up_to_the_first_that_is_undecided(
     world: BrokerWorld,
 ) -> None:
-    """B-C5.3, B-C7.1, B-C7.3, B-C7.5"""
+    """P-E.5, B-C5.3, B-C7.1, B-C7.3, B-C7.5"""
     one, other = producer(world, "one"), producer(world, "other")
     one.add(0)
     other.add(0)
