@@ -153,14 +153,7 @@ class NodeServices:
             config.replica_fetch_max_bytes,
             self.purgatory.check_and_complete,
         )
-        self._high_watermarks: HighWatermarkCheckpoints | None = None
-        if self._directory is not None:
-            self._high_watermarks = HighWatermarkCheckpoints(
-                self._directory.logs_of,
-                self.replication.high_watermarks,
-                self.replication.run_later,
-                config.replica_high_watermark_checkpoint_interval_ms,
-            )
+        self._high_watermarks = self._new_checkpoints()
         self._close_lock = threading.Lock()
         self._is_closed = False
         try:
@@ -183,6 +176,16 @@ class NodeServices:
         handlers, log = self._handlers(), self.request_log
         self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
+
+    def _new_checkpoints(self) -> HighWatermarkCheckpoints | None:
+        if self._directory is None:
+            return None
+        return HighWatermarkCheckpoints(
+            self._directory.logs_of,
+            self.replication.high_watermarks,
+            self.replication.run_later,
+            self.config.replica_high_watermark_checkpoint_interval_ms,
+        )
 
     def _coordinate(self) -> None:
         # Sessions and rebalances are the broker's own time limits.
