@@ -6,6 +6,7 @@ import threading
 import time
 
 _LONGEST_SLICE_S = 0.05
+_LONGEST_RECORD_S = 2_000_000_000  # 63 years; in ns it still fits 64 bits
 
 
 def check_timeout(timeout: float | None) -> None:
@@ -16,6 +17,21 @@ def check_timeout(timeout: float | None) -> None:
     """
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout = {timeout}: must be 0 or more seconds, or None for no limit")
+
+
+def record_deadline_ns(deadline: float) -> int:
+    """How long a record with this `deadline` has, in ns, from the call of `send` on.
+
+    Args:
+        deadline: seconds, above 0; 63 years at most count.
+
+    Raises:
+        ValueError: it is 0 or less, or not a number.
+    """
+    seconds = float(deadline)
+    if not seconds > 0:
+        raise ValueError(f"deadline = {deadline}: must be more than 0 seconds, or None")
+    return int(min(seconds, _LONGEST_RECORD_S) * 1e9)
 
 
 def slice_s(deadline_s: float | None) -> float:

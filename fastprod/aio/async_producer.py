@@ -19,10 +19,12 @@ from fastprod._core.producer.memory_turn import MemoryTurn
 from fastprod.aio.async_transactions import AsyncTransactions
 from fastprod.aio.bulk_thread import BulkThread
 from fastprod.aio.deadline import within
+from fastprod.aio.patience import Patience
 from fastprod.aio.thread_signal import ThreadSignal
+from fastprod.client.purges import LOOK_AGAIN_S
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
-from fastprod.deadline import check_timeout
+from fastprod.deadline import check_timeout, record_deadline_ns
 from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, ProducerClosedError
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
@@ -79,11 +81,17 @@ class AsyncProducer(AsyncTransactions):
         headers: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        deadline: float | None = None,
     ) -> RecordMetadata:
         """Queue one record, and wait until it is delivered.
 
         Args:
             topic, value, key, headers, partition, timestamp_ms: as for `KafkaProducer.send`.
+            deadline: seconds from now, above 0, by which the record must be acknowledged, with the
+                wait for metadata and memory, as for `KafkaProducer.send`. What has not left by then
+                is taken back; either raises RecordDeadlineError, whose `was_sent` says which, or
+                MetadataTimeoutError or BufferExhaustedError if it was not queued by then. Default:
+                none but delivery_timeout_ms, which holds besides.
 
         Returns:
             Where the record was written.
@@ -94,16 +102,34 @@ class AsyncProducer(AsyncTransactions):
             SerializationError, TypeError, ValueError, ProducerClosedError: as `KafkaProducer.send`.
 
         Awaits: up to max_block_ms in all for the metadata of a new topic and for memory, in line
-        with other tasks and threads; then the record, as long as delivery_timeout_ms.
+        with other tasks and threads; then the record, as long as delivery_timeout_ms. No longer
+        than `deadline` in all.
         Cancelled, it takes the record back if its batch has not left; otherwise the record may
         still be delivered.
         Source: KafkaProducer.send; contract P-A.3.
         """
+        if deadline is not None:
+            fields = topic, value, key, headers, partition, timestamp_ms
+            return await self._send_by(deadline, fields)
         found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
         if type(found) is AsyncRecordFuture:
             return await found
         fields = topic, value, key, headers, partition, timestamp_ms
-        return await await_future(await self._queue(fields, found))
+        return await await_future(await self._queue(fields, found, self.config.max_block_ms))
+
+    async def _send_by(self, deadline: float, fields: RecordFields) -> RecordMetadata:
+        """`send` with a deadline, which the producer's thread for them keeps."""
+        began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
+        found = self._begin_send(*fields)
+        if type(found) is not AsyncRecordFuture:
+            longest_ms = min(self.config.max_block_ms, limit_ns // 1_000_000)
+            found = await_future(await self._queue(fields, found, longest_ms))
+        return await self._kept(found, began_ns, limit_ns)
+
+    def _kept(self, future: AsyncRecordFuture, began_ns: int, limit_ns: int) -> AsyncRecordFuture:
+        if not future.done():
+            self._producer._keep_deadline(future.record, began_ns + limit_ns, limit_ns // 1000)
+        return future
 
     def send_nowait(
         self,
@@ -113,11 +139,13 @@ class AsyncProducer(AsyncTransactions):
         headers: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        deadline: float | None = None,
     ) -> AsyncRecordFuture:
         """Queue one record at once, and return a future to await, or to drop.
 
         Args:
             topic, value, key, headers, partition, timestamp_ms: as for `KafkaProducer.send`.
+            deadline: seconds from now, as for `send`; it holds also if nobody awaits the future.
 
         Returns:
             ``await future`` returns the `RecordMetadata`, or raises the delivery error. Where
@@ -131,9 +159,13 @@ class AsyncProducer(AsyncTransactions):
 
         Never waits.  Source: KafkaProducer.send; contract P-A.3.18.
         """
-        return await_future(
-            self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
-        )
+        if deadline is None:
+            return await_future(
+                self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
+            )
+        began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
+        future = self.send_nowait(topic, value, key, headers, partition, timestamp_ms)
+        return self._kept(future, began_ns, limit_ns)
 
     async def send_many(
         self,
@@ -214,7 +246,8 @@ class AsyncProducer(AsyncTransactions):
         timeout_s = self.config.max_block_ms / 1000 if timeout is None else timeout
         deadline_s = time.monotonic() + timeout_s
         for topic in topics:
-            await self._await_topic(topic, None, max(0, _ms_to(deadline_s)))
+            left_ms = int((deadline_s - time.monotonic()) * 1000)
+            await self._await_topic(topic, None, max(0, left_ms))
         warm_up = WarmUp(
             producer._engine, producer._metadata, producer._network_client, producer._events
         )
@@ -241,6 +274,34 @@ class AsyncProducer(AsyncTransactions):
             await within(turn, timeout)
         if left := turn.undelivered_count:
             raise FlushTimeoutError(undelivered_count=left, waited_ms=(timeout or 0) * 1000)
+
+    async def purge(self, queued: bool = True, in_flight: bool = False) -> int:
+        """Fail records with `RecordPurgedError`, now; later sends are welcome.
+
+        Args:
+            queued: those that have never left; they cannot arrive. Default: True.
+            in_flight: those that have left and are not acknowledged; they may be written all the
+                same. Default: False.
+
+        Returns:
+            How many records have failed. Their tasks go on with the next turn of the loop.
+
+        Raises:
+            ProducerClosedError, KafkaError: as `KafkaProducer.purge`.
+
+        The rest as `KafkaProducer.purge`. A task that awaits metadata or memory has no record
+        queued yet, and goes on.
+        Awaits: a turn of the I/O thread. Cancelled, the records fail all the same.
+        Source: rd_kafka_purge of librdkafka.
+        """
+        producer = self._producer
+        producer._require_open()
+        under_way = producer._network_client.purges
+        purge = under_way.begin(queued=queued, in_flight=in_flight)
+        with ThreadSignal(purge.listeners) as signal:
+            while under_way.is_pending(purge):
+                await signal.wait(LOOK_AGAIN_S)
+        return purge.record_count or 0
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Authenticate as this user from now on; see `KafkaProducer.set_sasl_credentials`.
@@ -307,31 +368,34 @@ class AsyncProducer(AsyncTransactions):
 
     # What is missing when a record is to be queued.
 
-    async def _queue(self, fields: RecordFields, found: MemoryTurn | None) -> RecordFuture:
-        """`send` where the record could not be queued at once."""
+    async def _queue(
+        self, fields: RecordFields, found: MemoryTurn | None, longest_ms: int
+    ) -> RecordFuture:
+        """`send` where the record could not be queued at once; it waits so long at most."""
+        patience = Patience(longest_ms)
         if not isinstance(fields[0], str) or self._producer._plugins.see_records:
             record = as_record(*fields)
             if self._producer._plugins.see_records:
-                return await self._queue_plugged(PluggedSend(self._producer._plugins, record, None))
+                send = PluggedSend(self._producer._plugins, record, None)
+                return await self._queue_plugged(send, patience)
             fields = record_fields(record)
-        return await self._append(fields, None, found, self._block_deadline_s())
+        return await self._append(fields, None, found, patience)
 
-    async def _queue_plugged(self, send: PluggedSend) -> RecordFuture:
+    async def _queue_plugged(self, send: PluggedSend, patience: Patience) -> RecordFuture:
         producer = self._producer
         topic, partition = send.record.topic, send.partition
-        deadline_s = self._block_deadline_s()
         try:
             producer._not_open()
             if not producer._is_settled(topic, partition):
                 try:
-                    await self._await_topic(topic, partition, _ms_to(deadline_s))
+                    await self._await_topic(topic, partition, patience.left_ms)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, send.on_delivery)
             fields = send.fields(producer._metadata.known_cluster)
             found = producer._continue_send(*fields, send.on_delivery)
             if isinstance(found, RecordFuture):
                 return found
-            return await self._append(fields, send.on_delivery, found, deadline_s)
+            return await self._append(fields, send.on_delivery, found, patience)
         except BaseException as error:
             send.failed(error)
             if isinstance(error, KafkaError):
@@ -341,7 +405,7 @@ class AsyncProducer(AsyncTransactions):
             send.end()
 
     async def _append(
-        self, fields: RecordFields, on_delivery: Any, turn: MemoryTurn | None, deadline_s: float
+        self, fields: RecordFields, on_delivery: Any, turn: MemoryTurn | None, patience: Patience
     ) -> RecordFuture:
         """Append the record; before that wait for memory, or, without a `turn`, for its topic."""
         producer = self._producer
@@ -349,15 +413,15 @@ class AsyncProducer(AsyncTransactions):
         while True:
             if turn is None:
                 try:
-                    await self._await_topic(topic, partition, max(0, _ms_to(deadline_s)))
+                    await self._await_topic(topic, partition, patience.left_ms)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, on_delivery)
             else:
                 if timestamp_ms is None:
                     timestamp_ms = time.time_ns() // 1_000_000
-                await within(turn, max(0.0, deadline_s - time.monotonic()))
+                await within(turn, patience.left_s)
                 if turn.is_expired:
-                    late = producer._out_of_memory(self.config.max_block_ms)
+                    late = producer._out_of_memory(patience.longest_ms)
                     return producer._failed(topic, partition, late, on_delivery)
             found = producer._continue_send(
                 topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
@@ -365,9 +429,6 @@ class AsyncProducer(AsyncTransactions):
             if isinstance(found, RecordFuture):
                 return found
             turn = found
-
-    def _block_deadline_s(self) -> float:
-        return time.monotonic() + self.config.max_block_ms / 1000
 
     async def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""
@@ -411,10 +472,6 @@ class AsyncProducer(AsyncTransactions):
         if signal is None or signal.listeners is not self._producer._metadata.listeners:
             signal = self._signals[loop] = ThreadSignal(self._producer._metadata.listeners)
         return signal
-
-
-def _ms_to(deadline_s: float) -> int:
-    return int((deadline_s - time.monotonic()) * 1000)
 
 
 def _close(

@@ -35,6 +35,7 @@ from fastprod._core.records.headers cimport (
 )
 from fastprod._core.records.record_batch cimport Record, record_upper_bound
 
+from fastprod.deadline import record_deadline_ns
 from fastprod.errors import (
     ApiError, BufferExhaustedError, KafkaError, ProducerClosedError, RecordTooLargeError,
 )
@@ -42,7 +43,6 @@ from fastprod.errors import (
 cdef enum:
     SLICE_NS = 50000000
     MS = 1000000
-    LONGEST_S = 2000000000      # 63 years; in ns it still fits
     SENT_WITH_GIL_BYTES = 4096      # of a record that leaves before `send` returns
 
 
@@ -193,10 +193,7 @@ cdef class ProducerBase:
         cdef int64_t began_ns = fp_now_ns()
         cdef int64_t bound_ns, spent_ns
         cdef RecordFuture future
-        seconds = float(deadline)
-        if not seconds > 0:
-            raise ValueError(f"deadline = {deadline}: must be more than 0 seconds, or None")
-        bound_ns = <int64_t>(min(seconds, <double>LONGEST_S) * 1e9)
+        bound_ns = record_deadline_ns(deadline)
         spent_ns = max(<int64_t>0, self.max_block_ns - bound_ns)
         if self.is_simple and PyUnicode_CheckExact(topic):
             future = self._send(

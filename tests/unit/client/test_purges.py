@@ -39,6 +39,20 @@ def test_each_call_is_told_its_own_count() -> None:
     assert len(engine.commands) == 3
 
 
+def test_a_call_that_does_not_wait_is_told_when_it_is_answered() -> None:
+    engine = Asked()
+    engine.is_over = True  # so that it does not answer by itself
+    purge = engine.purges.begin(queued=True, in_flight=False)
+    assert not engine.purges.is_pending(purge)
+    engine.is_over = False
+    assert engine.purges.is_pending(purge)
+    told: list[int | None] = []
+    purge.listeners.add(lambda: told.append(purge.record_count))
+    engine.purges.answered(1, 7)
+    assert told == [7]
+    assert not engine.purges.is_pending(purge)
+
+
 def test_nobody_waits_for_an_engine_that_has_ended() -> None:
     engine = Asked()
     engine.is_over = True
