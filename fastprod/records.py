@@ -184,11 +184,12 @@ class BulkMetadata(NamedTuple):
 class BulkArrays(NamedTuple):
     """Where each record of a bulk is, by its row in the columns that were sent.
 
-    A record that was not delivered has -1 in all three arrays; one that was has a partition and a
-    timestamp, so that ``partitions < 0`` says which failed. `BulkFuture.failed_rows` tells why.
+    A record that was not delivered has -1 in all three arrays, but -2 for its partition if `cancel`
+    took it back; one that was has a partition and a timestamp, so that ``partitions < 0`` says
+    which are missing. `BulkFuture.failed_rows` tells why.
 
     Attributes:
-        partitions: int32; 0-based partitions.
+        partitions: int32; 0-based partitions; -1: not delivered; -2: taken back.
         offsets: int64; positions in the partitions; -1 also for a delivered record whose offset is
             unknown (acks=0, a duplicate).
         timestamps: int64; ms since the Unix epoch, UTC: the broker's if the topic uses log-append

@@ -191,7 +191,8 @@ class AsyncProducer(AsyncTransactions):
             TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
-        thread of the producer, call after call. Cancelled, the records are sent all the same.
+        thread of the producer, call after call. Cancelled, it takes back what has not left, as
+        `BulkFuture.cancel`, once the columns are read; the rest may still be delivered.
         Source: KafkaProducer.send for many records; P-A.3.
         """
         call = self._producer.send_many
@@ -216,6 +217,9 @@ class AsyncProducer(AsyncTransactions):
         bulk = await self._bulk_thread.run(call, *args, **more)
         try:
             return await bulk
+        except asyncio.CancelledError:
+            bulk.cancel()
+            raise
         except BulkError as error:
             error.sent_records = bulk  # type: ignore[attr-defined]
             raise

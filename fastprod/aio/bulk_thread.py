@@ -29,15 +29,26 @@ class BulkThread:
         self._pid = 0
 
     async def run(self, call: Callable[..., BulkFuture], *columns: Any, **more: Any) -> BulkFuture:
-        """`call` with these arguments. It goes on if this is cancelled."""
+        """`call` with these arguments. If this is cancelled, a call that has begun goes on; at its
+        end what has not left is taken back."""
         if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
             self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
             self._pid = os.getpid()
         future = self._executor.submit(call, *columns, **more)
-        return await asyncio.shield(asyncio.wrap_future(future))
+        try:
+            return await asyncio.shield(asyncio.wrap_future(future))
+        except asyncio.CancelledError:
+            if not future.cancel():
+                future.add_done_callback(_take_back)
+            raise
 
     def end(self) -> None:
         """The thread ends once its calls have; another call starts another one."""
         executor, self._executor = self._executor, None
         if executor is not None and self._pid == os.getpid():
             executor.shutdown(wait=False)
+
+
+def _take_back(future: concurrent.futures.Future[BulkFuture]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().cancel()

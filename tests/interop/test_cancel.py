@@ -6,6 +6,7 @@ import random
 import uuid
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 
 from conftest import TopicFactory
@@ -61,3 +62,39 @@ def test_a_reader_finds_what_was_not_cancelled(
         record = places.pop((told.partition, told.offset))
         assert (record.key, record.value) == (key, value)
     assert places == {}
+
+
+def test_a_reader_finds_the_rows_of_bulks_that_were_not_cancelled(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    """Some bulks go whole, of some only what had left already, and of some nothing."""
+    name = topic(kafka, PARTITIONS)
+    with KafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        linger_ms=60_000,
+        compression_type="lz4",
+        batch_size=30_000,
+    ) as producer:
+        producer.warmup(name, timeout=WAIT_S)
+        bulks = []
+        for number in range(30):
+            values = [b"%d %d" % (number, row) * 20 for row in range(200)]
+            keys = [b"key-%d" % (row % 50) for row in range(200)]
+            bulks.append((values, producer.send_many(name, values, keys)))
+            if number % 3:
+                answer = bulks[-1][1].cancel()
+                assert bulks[-1][1].cancelled() is answer
+        producer.flush(WAIT_S)
+    found = read_with_confluent(kafka.bootstrap_servers, name)
+    places = {(place, record.offset): record.value for place in found for record in found[place]}
+    cancelled = 0
+    for values, bulk in bulks:
+        where = bulk.arrays(0)
+        cancelled += int(np.count_nonzero(where.partitions == -2))
+        for value, partition, offset in zip(values, where.partitions, where.offsets, strict=True):
+            if partition >= 0:
+                assert places.pop((partition, offset)) == value
+            else:
+                assert partition == -2
+    assert places == {}
+    assert cancelled > 200

@@ -63,6 +63,7 @@ OF_CLASSES = {
         "add_done_callback",
         "arrays",
         "cancel",
+        "cancelled",
         "delivered",
         "done",
         "exception",

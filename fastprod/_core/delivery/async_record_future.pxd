@@ -8,9 +8,11 @@ from fastprod._core.delivery.loop_future cimport LoopFuture
 cdef class AsyncRecordFuture(LoopFuture):
     cdef RecordFuture record_
     cdef bint is_batch          # of all records of a batch: only its end counts
+    cdef bint was_woken         # then: by its end, or as some of its records were taken back
     cdef uint32_t place         # while is_watched: in the LoopItem of its result
 
 # For the running event loop. Raises as `running_reader`.
 cdef AsyncRecordFuture await_record(RecordFuture record)
-# The same for the end of the record's batch: it has no outcome, and cancelling takes nothing back.
+# The same for the end of the record's batch, or a change of what is in it: it has no outcome, and
+# cancelling takes nothing back.
 cdef AsyncRecordFuture await_batch(RecordFuture record)

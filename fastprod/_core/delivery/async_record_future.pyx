@@ -38,7 +38,11 @@ cdef class AsyncRecordFuture(LoopFuture):
 
     cdef bint is_over(self) except -1:
         self.record_._check_fork()
-        return self.record_.result_ == NULL or self.record_._is_done()
+        return self.was_woken or self.record_.result_ == NULL or self.record_._is_done()
+
+    cdef int wake(self) except -1:
+        self.was_woken = self.is_batch
+        return LoopFuture.wake(self)
 
     cdef object outcome(self):
         return None if self.is_batch else self.record_.outcome()

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from fastprod._core.bytes.buffer_pool cimport BufferPool
 from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+from fastprod._core.delivery.index_set cimport IndexSet, index_set_rank
 from fastprod._core.delivery.loop_queue cimport LoopItem, LoopQueue
 
 cdef enum ResultState:
@@ -70,9 +71,8 @@ cdef struct Result:
     void* batch                 # borrowed; its ProducerBatch while that waits and has never left,
     # so that records can be taken back, then NULL; guarded by the lock of its queue
     uint32_t count              # records, also those that were taken back
-    uint32_t* removed           # owned; the indexes of those, ascending; constant without `batch`
-    uint32_t removed_count      # before that: guarded by the GIL and the queue's lock
-    uint32_t removed_capacity
+    IndexSet removed            # those; constant without `batch`, before that: guarded by the GIL
+    # and the lock of its queue
     int32_t parted              # guarded by the stripe: records that have an outcome of their own
     uint32_t fork_epoch         # the process generation that made it
     int64_t base_offset         # -1: unknown
@@ -101,8 +101,9 @@ cdef struct Result:
 
 # `origin` is the result's. Never blocks, never takes the GIL.
 ctypedef void (*Urge)(void* argument, void* origin) noexcept nogil
-# Take a record back whose batch has not left; False: too late. Never takes the GIL.
-ctypedef bint (*TakeBack)(void* argument, Result* result, uint32_t index) noexcept nogil
+# Take records back whose batch has not left, all or none; False: too late. Never takes the GIL.
+ctypedef bint (*TakeBack)(
+    void* argument, Result* result, const uint32_t* indexes, uint32_t count) noexcept nogil
 
 # Do the I/O thread's work for `result`, as far as that can be, until it is complete or
 # `deadline_ns`. May block, never takes the GIL.
@@ -182,16 +183,12 @@ cdef void result_drive(Result* result, int64_t deadline_ns) noexcept nogil
 cdef void result_urge(Result* result) noexcept nogil
 
 # Records that were taken back. The others keep their indexes, and get a place on the wire.
-# Take record `index` out of its batch, if that has not left; False: too late, or no memory. Wakes
-# who waits for it. Requires the GIL, without which the engine might end meanwhile.
-cdef bint result_take_back(Result* result, uint32_t index) noexcept nogil
-# Note that record `index` is not to leave. Requires its queue's lock. False: it was noted already,
-# or no memory.
-cdef bint result_remove(Result* result, uint32_t index) noexcept nogil
-# Its place among those that leave. Requires: constant.
-cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil
-# Records that were not taken back.
-cdef uint32_t result_live_count(Result* result) noexcept nogil
+# Take these (ascending, all or none) out of their batch, if that has not left; False: too late, or
+# no memory. Wakes who waits for it. Requires the GIL, without which the engine might end meanwhile.
+cdef bint result_take_all_back(
+    Result* result, const uint32_t* indexes, uint32_t count) noexcept nogil
+# A copy of `futures`, the caller's to free; NULL: there are none (0), or no memory.
+cdef AttachedFuture* result_attached(Result* result, uint32_t* count) noexcept nogil
 # The outcome of one record of `result` that does not share its batch's. Takes over a reference to
 # `result`, for which somebody may still wait. It is DONE, or with a `list` on that, and pending.
 # NULL: no memory.
@@ -226,3 +223,17 @@ cdef int compare_futures(const void* left, const void* right) noexcept nogil
 # In the order in which their callbacks run, which is that of compare_futures.
 cdef void sort_futures(
     AttachedFuture* futures, uint32_t count, Comparison compare) noexcept nogil
+
+
+cdef inline bint result_take_back(Result* result, uint32_t index) noexcept nogil:
+    return result_take_all_back(result, &index, 1)
+
+
+# The place of record `index` among those that leave. Requires: constant.
+cdef inline uint32_t result_place(Result* result, uint32_t index) noexcept nogil:
+    return index - index_set_rank(&result.removed, index)
+
+
+# Records that were not taken back.
+cdef inline uint32_t result_live_count(Result* result) noexcept nogil:
+    return result.count - result.removed.count

@@ -1,7 +1,7 @@
 """Completes results, wakes who waits for them, and queues those with callbacks."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memmove
+from libc.string cimport memcpy
 
 from fastprod._core.bytes.buffer_pool cimport pool_hold, pool_let_go
 from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus
@@ -167,7 +167,7 @@ cdef void result_release(Result* result) noexcept nogil:
     free(result.record_errors)
     free(result.children)
     free(result.child_first)
-    free(result.removed)
+    free(result.removed.items)
     free(result.message)
     free(result.futures)
     free(result)
@@ -299,6 +299,19 @@ cdef bint result_attach(Result* result, void* future, uint32_t index) noexcept n
             taken = True
     fp_mutex_unlock(&stripe.lock)
     return taken
+
+
+cdef AttachedFuture* result_attached(Result* result, uint32_t* count) noexcept nogil:
+    cdef Stripe* stripe = _stripe_of(result)
+    cdef AttachedFuture* copy = NULL
+    fp_mutex_lock(&stripe.lock)
+    count[0] = result.future_count
+    if count[0] > 0:
+        copy = <AttachedFuture*>malloc(count[0] * sizeof(AttachedFuture))
+        if copy != NULL:
+            memcpy(copy, result.futures, count[0] * sizeof(AttachedFuture))
+    fp_mutex_unlock(&stripe.lock)
+    return copy
 
 
 cdef LoopItem* _awaited_in(Result* result, LoopQueue* queue) noexcept nogil:
@@ -508,11 +521,13 @@ cdef Result* result_resolve(Result* result, uint32_t* index) noexcept nogil:
 
 # Records that were taken back.
 
-cdef bint result_take_back(Result* result, uint32_t index) noexcept nogil:
+cdef bint result_take_all_back(
+    Result* result, const uint32_t* indexes, uint32_t count
+) noexcept nogil:
     cdef Incomplete* list = result.incomplete
     if result.batch == NULL or list == NULL or list.take_back == NULL:
         return False
-    if not list.take_back(list.argument, result, index):
+    if not list.take_back(list.argument, result, indexes, count):
         return False
     result_part(result)
     return True
@@ -523,42 +538,6 @@ cdef void result_part(Result* result) noexcept nogil:
     fp_mutex_lock(&stripe.lock)
     result.parted += 1
     _unlock_and_wake(stripe, result)
-
-
-cdef uint32_t result_place(Result* result, uint32_t index) noexcept nogil:
-    """Without those of `removed` that are below it."""
-    cdef uint32_t low = 0, high = result.removed_count, middle
-    while low < high:
-        middle = (low + high) // 2
-        if result.removed[middle] < index:
-            low = middle + 1
-        else:
-            high = middle
-    return index - low
-
-
-cdef bint result_remove(Result* result, uint32_t index) noexcept nogil:
-    cdef uint32_t at = index - result_place(result, index)
-    cdef uint32_t capacity
-    cdef uint32_t* grown
-    if at < result.removed_count and result.removed[at] == index:
-        return False
-    if result.removed_count == result.removed_capacity:
-        capacity = max(<uint32_t>8, result.removed_capacity * 2)
-        grown = <uint32_t*>realloc(result.removed, capacity * sizeof(uint32_t))
-        if grown == NULL:
-            return False
-        result.removed = grown
-        result.removed_capacity = capacity
-    memmove(&result.removed[at + 1], &result.removed[at],
-            (result.removed_count - at) * sizeof(uint32_t))
-    result.removed[at] = index
-    result.removed_count += 1
-    return True
-
-
-cdef uint32_t result_live_count(Result* result) noexcept nogil:
-    return result.count - result.removed_count
 
 
 cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) noexcept nogil:

@@ -12,9 +12,10 @@ from fastprod._core.bytes.sync cimport (
     fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel,
     fp_store_i64, fp_store_ptr, fp_xchg_i32,
 )
+from fastprod._core.delivery.index_set cimport index_set_add
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, Result, incomplete_destroy, incomplete_init, result_attach, result_complete,
-    result_live_count, result_new, result_remove, result_retain,
+    result_live_count, result_new, result_retain,
 )
 from fastprod._core.engine.sticky_partitioner cimport (
     StickyPartitioner, sticky_current, sticky_destroy, sticky_init, sticky_produced,
@@ -398,20 +399,22 @@ cdef void _unlink(Partition* p, ProducerBatch* batch) noexcept nogil:
     p.queue_count -= 1
 
 
-cdef bint _take_back(void* argument, Result* result, uint32_t index) noexcept nogil:
+cdef bint _take_back(
+    void* argument, Result* result, const uint32_t* indexes, uint32_t count
+) noexcept nogil:
     cdef Accumulator* a = <Accumulator*>argument
     cdef Partition* p = <Partition*>result.origin
     cdef ProducerBatch* emptied = NULL
     cdef bint is_taken
     fp_mutex_lock(&p.lock)
-    is_taken = result.batch != NULL and result_remove(result, index)
+    is_taken = result.batch != NULL and index_set_add(&result.removed, indexes, count)
     if is_taken and result_live_count(result) == 0:
         emptied = <ProducerBatch*>result.batch
         _unlink(p, emptied)
         accumulator_announce(a, p)      # the partition may have nothing left, or another head
     fp_mutex_unlock(&p.lock)
     if is_taken:
-        fp_add_i64(&a.cancelled_total, 1)
+        fp_add_i64(&a.cancelled_total, count)
     if emptied != NULL:
         result.error_code = ERR_CANCELLED
         result_complete(result)

@@ -51,8 +51,8 @@ cdef bint _is_in_flight(Partition* p, ProducerBatch* batch) noexcept nogil:
 
 cdef bint _seal(IoThread* io, Node* node, Partition* p, ProducerBatch* batch) noexcept nogil:
     cdef bint was_sealed = batch.is_sealed
-    if batch.result.removed_count > 0 and not was_sealed:
-        batch_remove(batch, batch.result.removed, batch.result.removed_count)
+    if batch.result.removed.count > 0 and not was_sealed:
+        batch_remove(batch, batch.result.removed.items, batch.result.removed.count)
     if batch.codec == CODEC_ZSTD and 0 <= node.produce_version < PRODUCE_ZSTD_VERSION:
         batch_fail(io, batch, ERR_NO_ZSTD, node.produce_version, NULL, -1)
     elif batch_seal(batch, &io.sealer, &io.accumulator.pool) != FP_OK:

@@ -6,15 +6,8 @@ from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.delivery.future cimport RecordFuture
 from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Appended, Topic
-from fastprod._core.producer.bulk_rows cimport BatchRef, Row, RowTimes
+from fastprod._core.producer.bulk_rows cimport BatchRef, Row, RowTimes, TopicSlot
 from fastprod._core.producer.record_chunk cimport RecordChunk
-
-cdef struct TopicSlot:
-    # One topic of the bulk.  OWNER the BulkFuture.
-    Topic* topic                # borrowed from the engine while records are appended
-    uint32_t* newest            # owned; by partition: 1 + its newest batch, 0: none
-    int32_t partition_capacity
-    uint32_t sticky             # 1 + the batch that the partitioner chose last, 0: none
 
 cdef struct MemoryLine:
     # A caller's place in the pool's line, kept from one slice of waiting to the next.
@@ -54,8 +47,6 @@ cdef class BulkFuture:
         self, uint32_t topic_slot, int32_t partition, uint32_t guess,
         Appended* appended) noexcept nogil
     cdef int _check_fork(self) except -1
-    cdef bint _is_settled(
-        self, Result* result, int32_t settled, int64_t until_ns) noexcept nogil
     cdef FpStatus _wait_slice(
         self, int64_t* at, int32_t settled, int64_t until_ns) noexcept nogil
     cdef int _wait(self, object timeout) except -1

@@ -7,25 +7,26 @@ from libc.string cimport memset
 
 from fastprod._core.bytes.buffer_pool cimport Slab, pool_give, pool_queue, pool_wait
 from fastprod._core.bytes.fp_status cimport (
-    FP_BLOCKED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus, check,
+    FP_BLOCKED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TOO_LARGE, FpStatus, check,
 )
-from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_now_ns
+from fastprod._core.bytes.sync cimport fp_now_ns
 from fastprod._core.delivery.async_record_future cimport await_batch
 from fastprod._core.delivery.future cimport (
     CALL_FUTURE, RecordFuture, check_fork, new_future, settled_state,
 )
 from fastprod._core.delivery.result cimport (
-    ERR_NONE, RESULT_SPLIT, Result, result_release, result_resolve, result_retain,
+    ERR_NONE, Result, fork_epoch, result_release, result_resolve, result_retain,
 )
-from fastprod._core.delivery.wait_habit cimport wait_slice
 from fastprod._core.engine.accumulator cimport (
     Accumulator, Appended, Topic, accumulator_append, accumulator_kick,
 )
 from fastprod._core.producer.bulk_rows cimport (
     REFUSED, UNKNOWN_SIZE, Row, BatchRef, collect_arrays, collect_ranges, rows_count_done,
-    rows_next_failed, rows_note, rows_pending, times_note,
+    TopicSlot, rows_first_indexes, rows_next_failed, rows_note, rows_pending, rows_wait,
+    slot_reserve, times_note,
 )
 from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_run_end
+from fastprod._core.producer.withdrawal cimport is_withdrawn, withdraw
 from fastprod._core.records.record_batch cimport Record
 
 from fastprod.errors import BulkError, ForkedFutureError
@@ -45,7 +46,8 @@ cdef class BulkFuture:
     ``len(future)`` is the number of records. A row is a record's 0-based index in the columns that
     were sent. It takes 16 bytes a record, 24 if their timestamps differ, and one reference a batch.
 
-    Threads: any.  After `os.fork` every method but `cancel` raises ForkedFutureError in the child.
+    Threads: any.  After `os.fork` all methods but `cancel` and `cancelled` raise ForkedFutureError
+    in the child.
     Source: KafkaProducer.send; contract P-A.3.13, for many records.
     """
 
@@ -182,18 +184,11 @@ cdef class BulkFuture:
     ) noexcept nogil:
         """1 + the batch_ref of a batch that was not the one expected; 0: no memory."""
         cdef TopicSlot* topic_slot = &self.topic_slots[slot_index]
-        cdef uint32_t* grown
         cdef uint32_t batch_ref
         cdef int32_t target = appended.partition
-        if target >= topic_slot.partition_capacity:
-            grown = <uint32_t*>realloc(topic_slot.newest, (target + 1) * 2 * sizeof(uint32_t))
-            if grown == NULL:
-                result_release(appended.result)
-                return 0
-            memset(grown + topic_slot.partition_capacity, 0,
-                   ((target + 1) * 2 - topic_slot.partition_capacity) * sizeof(uint32_t))
-            topic_slot.newest = grown
-            topic_slot.partition_capacity = (target + 1) * 2
+        if not slot_reserve(topic_slot, target):
+            result_release(appended.result)
+            return 0
         batch_ref = topic_slot.newest[target]
         if batch_ref > 0 and self.batch_refs[batch_ref - 1].result == appended.result:
             result_release(appended.result)
@@ -317,44 +312,11 @@ cdef class BulkFuture:
             check_fork(self.batch_refs[0].result)
         return 0
 
-    cdef bint _is_settled(
-        self, Result* result, int32_t settled, int64_t until_ns
-    ) noexcept nogil:
-        """Wait for it until `until_ns` (0: not at all)."""
-        while fp_load_i32_acq(&result.state) < settled:
-            if until_ns == 0 or fp_now_ns() >= until_ns:
-                return False
-            wait_slice(result, until_ns)
-        return True
-
     cdef FpStatus _wait_slice(
         self, int64_t* at, int32_t settled, int64_t until_ns
     ) noexcept nogil:
-        """Walk on from at[0] (0 at first) over the batches, then over the records of those that
-        were split, while they are settled. FP_OK: all are; FP_TIMEDOUT: not this one."""
-        cdef uint32_t index
-        cdef bint has_split = False
-        cdef BatchRef* batch_ref
-        cdef Result* result
-        cdef Row* row
-        while at[0] < self.batch_ref_count:
-            if not self._is_settled(self.batch_refs[at[0]].result, settled, until_ns):
-                return FP_TIMEDOUT
-            at[0] += 1
-        for index in range(self.batch_ref_count):
-            has_split |= self.batch_refs[index].result.state == RESULT_SPLIT
-        while has_split and at[0] - self.batch_ref_count < self.count:
-            row = &self.rows[at[0] - self.batch_ref_count]
-            batch_ref = &self.batch_refs[row.batch_ref] if row.batch_ref != REFUSED else NULL
-            if batch_ref != NULL and batch_ref.result.state == RESULT_SPLIT:
-                index = row.index
-                result = result_resolve(batch_ref.result, &index)
-                if not self._is_settled(result, settled, until_ns):
-                    return FP_TIMEDOUT
-                if fp_load_i32_acq(&result.state) == RESULT_SPLIT:
-                    continue
-            at[0] += 1
-        return FP_OK
+        return rows_wait(self.rows, self.count, self.batch_refs, self.batch_ref_count, at, settled,
+                         until_ns)
 
     cdef int _wait(self, object timeout) except -1:
         """One hand-over of the GIL for each slice, however many batches there are."""
@@ -486,7 +448,8 @@ cdef class BulkFuture:
         return BulkArrays(*collect_arrays(self.rows, self.count, self.batch_refs, &self.times))
 
     def exception(self, timeout=None):
-        """Return a `BulkError` if some records were not delivered, else None.
+        """Return a `BulkError` if some records were not delivered, else None. After a `cancel` that
+        returned True it is a `concurrent.futures.CancelledError`, too.
 
         Args:
             timeout: seconds, 0 or more; None, the default: as long as delivery_timeout_ms.
@@ -506,6 +469,9 @@ cdef class BulkFuture:
             failed += 1
             i = rows_next_failed(self.rows, self.count, self.batch_refs, i + 1)
         error = BulkError(failed, self.count, first)
+        if self.cancelled():
+            from fastprod._core.delivery.cancelled import BulkCancelledError
+            error = BulkCancelledError(failed, self.count, first)
         error.__cause__ = self._error(first)
         return error
 
@@ -547,8 +513,37 @@ cdef class BulkFuture:
             yield from await_batch(new_future(None, result, 0))
 
     def cancel(self):
-        """Return False: records cannot be taken back.  Never blocks."""
-        return False
+        """Take back the records whose batches have not left.
+
+        Of one batch all of them or none. Their rows fail with `RecordCancelledError`, and have -2
+        among the partitions of `arrays`; all others are delivered, with the offsets that they would
+        have had. If none is left, the future is done, and its callbacks have run when this returns,
+        in this thread. The memory of a batch goes back when it leaves, or when nothing of it is
+        left, also of other callers.
+
+        Returns:
+            True: every record that was queued is taken back, now or earlier, and none can arrive.
+            False: some have left and may arrive, or are done, or none was queued, or this is the
+            child of a fork; `failed_rows` lists those that were taken back.
+
+        Raises:
+            MemoryError: no memory to note it; what was not taken back by then is sent.
+
+        Does not wait for the records.  Source: concurrent.futures.Future.cancel.
+        """
+        if self.batch_ref_count == 0 or self.batch_refs[0].result.fork_epoch != fork_epoch():
+            return False
+        told = []
+        try:
+            withdraw(self.rows, self.count, self.batch_refs, self.batch_ref_count, told)
+        finally:
+            for future in told:
+                (<RecordFuture>future)._tell()
+        return self.cancelled()
+
+    def cancelled(self):
+        """Return whether `cancel` has taken back every record that was queued.  Never blocks."""
+        return self.batch_ref_count > 0 and is_withdrawn(self.batch_refs, self.batch_ref_count)
 
     def add_done_callback(self, function):
         """Call ``function(future)`` once all records are done.
@@ -563,6 +558,7 @@ cdef class BulkFuture:
         Does not wait for the records.
         """
         cdef uint32_t i
+        cdef uint32_t* first
         cdef RecordFuture part
         if not callable(function):
             raise TypeError(f"a callback must be callable, not {type(function).__name__}")
@@ -571,12 +567,16 @@ cdef class BulkFuture:
             if self.pending_parts == 0:
                 self._finish()
             return
+        first = rows_first_indexes(self.rows, self.count, self.batch_ref_count)
+        if first == NULL:
+            raise MemoryError("no memory for the callbacks of a bulk")
         self.callbacks = [function]
         parts = []
         for i in range(self.batch_ref_count):
             result_retain(self.batch_refs[i].result)
             topic = self.topics[self.batch_refs[i].topic_slot]
-            parts.append(new_future(topic, self.batch_refs[i].result, 0))
+            parts.append(new_future(topic, self.batch_refs[i].result, first[i]))
+        free(first)
         self.pending_parts = len(parts) + 1
         for part in parts:
             part._add((CALL_FUTURE, self._part_done, (), {}))

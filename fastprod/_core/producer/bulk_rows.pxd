@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.delivery.result cimport Result
-from fastprod._core.engine.accumulator cimport Appended
+from fastprod._core.engine.accumulator cimport Appended, Topic
 from fastprod._core.records.record_batch cimport Record
 
 cdef enum:
@@ -21,8 +21,15 @@ cdef struct Row:
 
 cdef struct BatchRef:
     # A batch that holds records of this bulk.
-    Result* result              # one reference
+    Result* result              # one reference; replaced, with the GIL, when rows are taken back
     uint32_t topic_slot         # number of its topic
+
+cdef struct TopicSlot:
+    # One topic of the bulk.  OWNER the BulkFuture.
+    Topic* topic                # borrowed from the engine while records are appended
+    uint32_t* newest            # owned; by partition: 1 + its newest batch, 0: none
+    int32_t partition_capacity
+    uint32_t sticky             # 1 + the batch that the partitioner chose last, 0: none
 
 cdef struct RowTimes:
     # The timestamps of the records, in ms.  OWNER the BulkFuture, which keeps room for all rows.
@@ -30,10 +37,21 @@ cdef struct RowTimes:
     int64_t same_ms
     bint is_known               # `same_ms` is
 
+# Make room for the newest batch of this partition. False: no memory.
+cdef bint slot_reserve(TopicSlot* slot, int32_t partition) noexcept nogil
 # Note the timestamps of the records that are to be the rows from `at` on. FP_NOMEM: of none.
 cdef FpStatus times_note(
     RowTimes* times, int64_t at, int64_t capacity, const Record* records, int64_t count
 ) noexcept nogil
+# Walk on from at[0] (0 at first) over the batches, then over the records of those that were split,
+# while they are settled, which is: have the state `settled`; wait for those that are not until
+# `until_ns` (0: not at all). FP_OK: all are; FP_TIMEDOUT: not this one.
+cdef FpStatus rows_wait(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, int64_t* at,
+    int32_t settled, int64_t until_ns) noexcept nogil
+# By batch_ref the index of its first row there; the caller's to free. NULL: no memory.
+cdef uint32_t* rows_first_indexes(
+    const Row* rows, int64_t row_count, uint32_t batch_ref_count) noexcept nogil
 # (partitions, offsets, timestamps) of the rows, as numpy arrays. Requires: all are done.
 cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times)
 # (records, bytes, OffsetRanges) of the rows that were delivered. Requires: all are done.

@@ -2,18 +2,21 @@
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
 
-from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FpStatus, check
-from fastprod._core.bytes.sync cimport fp_load_i32_acq
+from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_TIMEDOUT, FpStatus, check
+from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_load_ptr, fp_now_ns
 from fastprod._core.delivery.result cimport (
-    ERR_NONE, RESULT_DONE, RESULT_SPLIT, Result, result_resolve,
+    ERR_CANCELLED, ERR_NONE, RESULT_DONE, RESULT_SPLIT, Result, result_resolve,
 )
+from fastprod._core.delivery.wait_habit cimport wait_slice
 from fastprod._core.records.record_batch cimport Record
 
 from fastprod.records import OffsetRange
 
 cdef enum:
     FAILED = -1                 # stands in each of the arrays for a row that was not delivered
+    CANCELLED = -2              # among the partitions: it was taken back
 
 cdef struct Run:
     # Rows that stand together in a batch.
@@ -109,6 +112,21 @@ cdef tuple collect_ranges(
         free(runs.items)
 
 
+cdef bint slot_reserve(TopicSlot* slot, int32_t partition) noexcept nogil:
+    cdef int32_t capacity = (partition + 1) * 2
+    cdef uint32_t* grown
+    if partition < slot.partition_capacity:
+        return True
+    grown = <uint32_t*>realloc(slot.newest, capacity * sizeof(uint32_t))
+    if grown == NULL:
+        return False
+    memset(grown + slot.partition_capacity, 0,
+           (capacity - slot.partition_capacity) * sizeof(uint32_t))
+    slot.newest = grown
+    slot.partition_capacity = capacity
+    return True
+
+
 cdef FpStatus times_note(
     RowTimes* times, int64_t at, int64_t capacity, const Record* records, int64_t count
 ) noexcept nogil:
@@ -150,6 +168,8 @@ cdef void _fill(
         index = rows[i].index
         result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
         if result.error_code != ERR_NONE:
+            if result.error_code == ERR_CANCELLED:
+                partitions[i] = CANCELLED
             continue
         partitions[i] = result.partition
         if result.base_offset >= 0:
@@ -158,6 +178,59 @@ cdef void _fill(
             timestamps[i] = result.log_append_ms
         else:
             timestamps[i] = times.each[i] if times.each != NULL else times.same_ms
+
+
+cdef bint _is_settled(Result** at, int32_t settled, int64_t until_ns) noexcept nogil:
+    """Wait for it until `until_ns` (0: not at all); what stands there may be replaced meanwhile."""
+    cdef Result* result
+    while True:
+        result = <Result*>fp_load_ptr(<void**>at)
+        if fp_load_i32_acq(&result.state) >= settled:
+            return True
+        if until_ns == 0 or fp_now_ns() >= until_ns:
+            return False
+        wait_slice(result, until_ns)
+
+
+cdef FpStatus rows_wait(
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, int64_t* at,
+    int32_t settled, int64_t until_ns
+) noexcept nogil:
+    cdef uint32_t index
+    cdef bint has_split = False
+    cdef BatchRef* batch_ref
+    cdef Result* result
+    cdef Row* row
+    while at[0] < batch_ref_count:
+        if not _is_settled(&batch_refs[at[0]].result, settled, until_ns):
+            return FP_TIMEDOUT
+        at[0] += 1
+    for index in range(batch_ref_count):
+        has_split |= batch_refs[index].result.state == RESULT_SPLIT
+    while has_split and at[0] - batch_ref_count < row_count:
+        row = &rows[at[0] - batch_ref_count]
+        batch_ref = &batch_refs[row.batch_ref] if row.batch_ref != REFUSED else NULL
+        if batch_ref != NULL and batch_ref.result.state == RESULT_SPLIT:
+            index = row.index
+            result = result_resolve(batch_ref.result, &index)
+            if not _is_settled(&result, settled, until_ns):
+                return FP_TIMEDOUT
+            if fp_load_i32_acq(&result.state) == RESULT_SPLIT:
+                continue
+        at[0] += 1
+    return FP_OK
+
+
+cdef uint32_t* rows_first_indexes(
+    const Row* rows, int64_t row_count, uint32_t batch_ref_count
+) noexcept nogil:
+    cdef int64_t i
+    cdef uint32_t* first = <uint32_t*>calloc(batch_ref_count + 1, sizeof(uint32_t))
+    if first != NULL:
+        for i in range(row_count - 1, -1, -1):
+            if rows[i].batch_ref != REFUSED:
+                first[rows[i].batch_ref] = rows[i].index
+    return first
 
 
 cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times):

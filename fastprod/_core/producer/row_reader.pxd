@@ -6,7 +6,8 @@ from fastprod._core.columns.column cimport Column
 from fastprod._core.columns.header_columns cimport HeaderColumns
 from fastprod._core.columns.topic_column cimport TopicColumn
 from fastprod._core.engine.accumulator cimport Accumulator
-from fastprod._core.producer.bulk_future cimport BulkFuture, TopicSlot, MemoryLine
+from fastprod._core.producer.bulk_future cimport BulkFuture, MemoryLine
+from fastprod._core.producer.bulk_rows cimport TopicSlot
 from fastprod._core.producer.record_chunk cimport RecordChunk
 
 cdef enum:

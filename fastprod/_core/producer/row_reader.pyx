@@ -9,7 +9,8 @@ from fastprod._core.columns.column cimport (
     CellView, cells_here, cells_take, column_number,
 )
 from fastprod._core.engine.accumulator cimport ANY_PARTITION, Accumulator
-from fastprod._core.producer.bulk_future cimport BulkFuture, TopicSlot, MemoryLine
+from fastprod._core.producer.bulk_future cimport BulkFuture, MemoryLine
+from fastprod._core.producer.bulk_rows cimport TopicSlot
 from fastprod._core.producer.record_chunk cimport RecordChunk
 from fastprod._core.records.record_batch cimport Record
 

@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from fastprod._core.bytes.fp_status cimport check
 from fastprod._core.engine.accumulator cimport Topic
-from fastprod._core.producer.bulk_future cimport TopicSlot
+from fastprod._core.producer.bulk_rows cimport TopicSlot
 from fastprod._core.producer.column_parser cimport read_columns
 from fastprod._core.producer.record_chunk cimport RecordChunk
 from fastprod._core.producer.row_reader cimport ColumnRows
