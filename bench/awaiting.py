@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from bench.meter import Meter, Outcome
-from bench.workload import Workload
+from bench.workload import TRICKLE, TRICKLE_PAUSE_S, Workload
 
 TASKS: Final = "tasks"
 """The way of a workload whose records are sent by TASK_COUNT tasks at once."""
@@ -18,6 +18,12 @@ _WARM_UP: Final = 200
 _BEAT_S: Final = 0.001
 
 Send = Coroutine[Any, Any, object]
+Way = Callable[[Workload, Callable[[bytes], Send], list[bytes], Meter], Awaitable[Outcome]]
+
+
+def way_of(load: Workload) -> Way:
+    """What the workload's way is, in an event loop."""
+    return {TASKS: await_by_tasks, TRICKLE: await_trickle}.get(load.way, await_one_at_a_time)
 
 
 async def await_one_at_a_time(
@@ -38,6 +44,23 @@ async def await_one_at_a_time(
     size = load.round_count * sum(map(len, values))
     warm_count = 1 + _WARM_UP
     return meter.outcome(warm_count + len(took_us), warm_count, size, took_us)
+
+
+async def await_trickle(
+    load: Workload, send: Callable[[bytes], Send], values: list[bytes], meter: Meter
+) -> Outcome:
+    """Five records a second; everything sleeps between two of them. One was sent before."""
+    clock = time.perf_counter_ns
+    value = values[0]
+    took_us = []
+    meter.start()
+    for _ in range(load.record_count):
+        await asyncio.sleep(TRICKLE_PAUSE_S)
+        started_ns = clock()
+        await send(value)
+        took_us.append((clock() - started_ns) / 1000)
+    meter.stop()
+    return meter.outcome(1 + len(took_us), 1, load.record_count * len(value), took_us)
 
 
 async def await_by_tasks(

@@ -42,6 +42,7 @@ class Point:
             load = each.workload
             step = max(1000, load.bulk_records, load.transaction_records)
             count = max(step, load.record_count // divisor // step * step)
+            count = min(count, load.record_count)
             shorter = dataclasses.replace(load, record_count=count)
             contenders.append(dataclasses.replace(each, workload=shorter))
         return dataclasses.replace(self, contenders=contenders, rounds=min(self.rounds, rounds))

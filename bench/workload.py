@@ -13,6 +13,10 @@ DRESS_KEY = b"user-0000042"
 DRESS_HEADERS = (("trace", b"0123456789abcdef"), ("source", b"bench"), ("version", b"1"))
 """What a dressed record has."""
 
+TRICKLE = "trickle"
+TRICKLE_PAUSE_S = 0.2
+"""Between two records of a workload of that way: five a second."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -20,10 +24,10 @@ class Workload:
 
     Args:
         way: "send" (one call a record, futures dropped), "bulk" (many records a call), "latency"
-            (one record at a time, each awaited), "tasks" (awaited by many tasks at once),
-            "transactions" (committed back to back) or "commits" (transactions of one record with
-            pauses, each commit timed).
-        record_count: records that are timed; a multiple of VALUE_COUNT.
+            (one record at a time, each awaited), "trickle" (the same, five a second), "tasks"
+            (awaited by many tasks at once), "transactions" (committed back to back) or "commits"
+            (transactions of one record with pauses, each commit timed).
+        record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle.
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.
         batch_bytes: size of a batch at most.

@@ -8,17 +8,19 @@ from bench.awaiting import TASKS
 from bench.fresh_process import Contender
 from bench.point import OURS, Point
 from bench.series import Series
-from bench.workload import Workload
+from bench.workload import TRICKLE, Workload
 
 _BLOCKING = "fastprod, blocking"
 _UVLOOP = "fastprod on uvloop"
 _AIOKAFKA = "aiokafka"
 _CONFLUENT = "confluent-kafka AIOProducer"
+_BARE = "prepared frame, bare socket"
 _ONE = Workload("latency", 5_000)
+_TRICKLE = Workload(TRICKLE, 15)
 
 
 def points() -> list[Point]:
-    """One record at a time, and 10,000 tasks that each await theirs."""
+    """One record at a time, five a second, and 10,000 tasks that each await theirs."""
     return [
         Point(
             "awaiting.mock.one",
@@ -31,6 +33,18 @@ def points() -> list[Point]:
             ],
             _of_blocking,
             rounds=9,
+        ),
+        Point(
+            "awaiting.mock.trickle",
+            "5 records a second to the mock cluster, awaited; all defaults",
+            "mock",
+            [
+                Contender(OURS, "fastprod_aio", _TRICKLE),
+                Contender(_UVLOOP, "fastprod_uvloop", _TRICKLE),
+                Contender(_BARE, "bare_socket", _TRICKLE),
+            ],
+            _behind_answer,
+            rounds=3,
         ),
         Point(
             "awaiting.mock.tasks",
@@ -54,6 +68,16 @@ def _of_blocking(series: Mapping[str, Series]) -> dict[str, float]:
     return {
         "median_of_blocking": series[OURS].latency_us(0.5) / blocking_us,
         "uvloop_median_of_blocking": series[_UVLOOP].latency_us(0.5) / blocking_us,
+    }
+
+
+def _behind_answer(series: Mapping[str, Series]) -> dict[str, float]:
+    """How long behind its answer a record's task goes on, at worst: a bare socket that sleeps as
+    long has its answer by then as a rule."""
+    answer_us = series[_BARE].latency_us(0.5)
+    return {
+        "longest_behind_answer_ms": (series[OURS].latency_us(1.0) - answer_us) / 1000,
+        "uvloop_longest_behind_answer_ms": (series[_UVLOOP].latency_us(1.0) - answer_us) / 1000,
     }
 
 

@@ -18,7 +18,7 @@ from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
 from bench.waiting import wait_for_each
-from bench.workload import DRESS_HEADERS, DRESS_KEY, Workload
+from bench.workload import DRESS_HEADERS, DRESS_KEY, TRICKLE, TRICKLE_PAUSE_S, Workload
 from support.oracle.record_batch import encode_batch
 
 _IN_FLIGHT = 5
@@ -40,6 +40,8 @@ def work(load: Workload) -> Outcome:
             connection = context.wrap_socket(connection, server_hostname=host)
         if load.way == "latency":
             return _one_at_a_time(load, connection, values, meter)
+        if load.way == TRICKLE:
+            return _trickle(load, connection, values[0], meter)
         return _in_bulk(load, connection, values, meter)
 
 
@@ -101,6 +103,19 @@ def _one_at_a_time(
         answers += 1
 
     return wait_for_each(load, values, meter, one, lambda: answers)
+
+
+def _trickle(load: Workload, connection: socket.socket, value: bytes, meter: Meter) -> Outcome:
+    frame, clock, took_us = produce_frame(load, [value]), time.perf_counter_ns, []
+    meter.start()
+    for _ in range(load.record_count):
+        time.sleep(TRICKLE_PAUSE_S)
+        started_ns = clock()
+        connection.sendall(frame)
+        _read_answer(connection, load.topic)
+        took_us.append((clock() - started_ns) / 1000)
+    meter.stop()
+    return meter.outcome(len(took_us), 0, load.record_count * len(value), took_us)
 
 
 def _in_bulk(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bench.awaiting import TASKS, Send, await_by_tasks, await_one_at_a_time
+from bench.awaiting import Send, way_of
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
@@ -21,8 +21,7 @@ async def run(load: Workload) -> Outcome:
         def send(value: bytes) -> Send:
             return producer.send(load.topic, value, None, None, 0)
 
-        way = await_by_tasks if load.way == TASKS else await_one_at_a_time
-        return await way(load, send, values, meter)
+        return await way_of(load)(load, send, values, meter)
 
 
 def work(load: Workload) -> Outcome:
