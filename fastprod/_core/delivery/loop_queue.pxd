@@ -44,6 +44,8 @@ cdef void loop_queue_release(LoopQueue* queue) noexcept nogil
 cdef void loop_queue_push(LoopItem* item) noexcept nogil
 # Everything that was pushed, linked by `next`; the next push signals again.
 cdef LoopItem* loop_queue_take(LoopQueue* queue) noexcept nogil
+# Have the loop come again, as for a push.
+cdef void loop_queue_signal(LoopQueue* queue) noexcept nogil
 # Close the descriptor. What is pushed from now on stays until somebody takes it.
 cdef void loop_queue_close(LoopQueue* queue) noexcept nogil
 # In the child of a fork: the descriptor and the lock are copies, of which the parent may be using

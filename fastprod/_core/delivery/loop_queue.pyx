@@ -32,7 +32,6 @@ cdef void loop_queue_release(LoopQueue* queue) noexcept nogil:
 
 cdef void loop_queue_push(LoopItem* item) noexcept nogil:
     cdef LoopQueue* queue = item.queue
-    cdef bint signals
     fp_add_i32(&queue.refs, 1)      # who wakes up may drop all others before the write is over
     item.next = NULL
     fp_mutex_lock(&queue.lock)
@@ -41,7 +40,17 @@ cdef void loop_queue_push(LoopItem* item) noexcept nogil:
     else:
         queue.tail.next = item
     queue.tail = item
-    signals = not queue.is_signalled
+    _unlock_and_signal(queue)
+    loop_queue_release(queue)
+
+
+cdef void loop_queue_signal(LoopQueue* queue) noexcept nogil:
+    fp_mutex_lock(&queue.lock)
+    _unlock_and_signal(queue)
+
+
+cdef inline void _unlock_and_signal(LoopQueue* queue) noexcept nogil:
+    cdef bint signals = not queue.is_signalled
     queue.is_signalled = True
     fp_mutex_unlock(&queue.lock)
     if signals:     # not under `lock`, which the loop needs as soon as it wakes up
@@ -49,7 +58,6 @@ cdef void loop_queue_push(LoopItem* item) noexcept nogil:
         if queue.wake.write_fd >= 0:
             fp_wake_signal(&queue.wake)
         fp_mutex_unlock(&queue.wake_lock)
-    loop_queue_release(queue)
 
 
 cdef LoopItem* loop_queue_take(LoopQueue* queue) noexcept nogil:

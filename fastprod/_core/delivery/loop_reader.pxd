@@ -16,7 +16,6 @@ cdef class LoopReader:
     cdef object loop_ref
     cdef LoopItem* first        # owned; taken from the queue, not yet woken
     cdef LoopItem* last
-    cdef bint is_scheduled      # `_go_on` is in the loop's line
     cdef int _wake_some(self) except -1
     cdef int close(self) except -1
     cdef int _drop(self, LoopItem** items) except -1

@@ -11,11 +11,11 @@ from libc.stdint cimport int64_t
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_now_ns
 from fastprod._core.delivery.loop_queue cimport (
     LoopItem, loop_item_free, loop_queue_abandon, loop_queue_close, loop_queue_new,
-    loop_queue_release, loop_queue_take,
+    loop_queue_release, loop_queue_signal, loop_queue_take,
 )
 
 cdef enum:
-    TURN_NS = 500000        # then the loop's timers and sockets get their turn
+    TURN_NS = 250000        # then the loop's timers and sockets get their turn
 
 
 # Those of loops that are not closed, by the loop's address; only the GIL guards it.
@@ -42,7 +42,9 @@ cdef class LoopReader:
     """The reader of one loop's queue; not for use by itself.
 
     The loop calls it when the descriptor becomes readable. What is complete is woken from there, so
-    a task goes on without another turn of the loop; after half a millisecond others get their turn.
+    a task goes on without another turn of the loop. After TURN_NS others get their turn: the
+    descriptor is made readable again, and not call_soon asked, because what others have in the
+    loop's line goes before what it polls.
     """
 
     def __dealloc__(self):
@@ -60,22 +62,11 @@ cdef class LoopReader:
             while item.next != NULL:
                 item = item.next
             self.last = item
-        if not self.is_scheduled:
-            self._turn()
-
-    def _go_on(self):
-        """The rest of what a turn had no time for."""
-        self.is_scheduled = False
-        self._turn()
-
-    def _turn(self):
         try:
             self._wake_some()
         finally:
-            loop = self.loop_ref()
-            if self.first != NULL and loop is not None and not loop.is_closed():
-                loop.call_soon(self._go_on)
-                self.is_scheduled = True
+            if self.first != NULL:
+                loop_queue_signal(self.queue)
 
     cdef int _wake_some(self) except -1:
         """What it wakes may do anything, such as to close the loop: no item is held meanwhile."""

@@ -205,6 +205,38 @@ def test_timers_get_their_turn_while_much_is_complete() -> None:
     asyncio.run(main())
 
 
+def test_the_task_of_a_timer_goes_on_before_the_reader_has_another_turn() -> None:
+    """What a callback puts in the loop's line goes before what the reader has still to wake."""
+
+    async def main() -> None:
+        steps = Steps()
+        done = at_timer = 0
+
+        async def wait(future: Any) -> None:
+            nonlocal done
+            await future
+            done += 1
+
+        def fire() -> None:
+            nonlocal at_timer
+            at_timer = done
+            waiter.set_result(None)
+
+        tasks = [asyncio.create_task(wait(future)) for future in send_many(steps, 4_000)]
+        await settle()
+        loop = asyncio.get_running_loop()
+        steps.answer(steps.drain(), base_offset=0)
+        while done == 0:
+            await asyncio.sleep(0)
+        waiter = loop.create_future()
+        loop.call_later(0, fire)
+        await waiter
+        assert done == at_timer < len(tasks)
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+
+    asyncio.run(main())
+
+
 def test_loops_in_several_threads_are_woken_each() -> None:
     steps = Steps()
     futures = send_many(steps, 40)
