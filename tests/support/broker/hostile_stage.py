@@ -74,7 +74,7 @@ def produce(batch: bytes, topic: str = "good", *, acks: int = -1, version: int =
     """A Produce request with one batch, as a frame."""
     data = PartitionProduceData(index=0, records=memoryview(batch))
     topics = [TopicProduceData(name=topic, partition_data=[data])]
-    message = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+    message = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
     return request("Produce", version, message)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from kept_process import KeptProcess
+from support.chaos.proxy import free_neighbours
 
-START_S = 20.0
+START_S = 60.0
 
 
 class OwnBroker:
@@ -34,7 +33,7 @@ class OwnBroker:
     ) -> None:
         self._folder = folder
         self._nodes = nodes
-        ports = _free_ports(nodes * len(listeners or [""]))
+        ports = free_neighbours(nodes * len(listeners or [""]))
         self._first_ports = dict(zip(listeners or (), range(ports, 1 << 16, nodes), strict=False))
         where = ["--port", str(ports)]
         if listeners is not None:
@@ -84,14 +83,3 @@ class OwnBroker:
     ) -> None:
         if self._process.is_running:
             self._process.stop()
-
-
-def _free_ports(count: int) -> int:
-    """The first of so many neighbouring ports that nobody uses now."""
-    while True:
-        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
-            first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = int(first.getsockname()[1])
-            for following in range(port + 1, port + count):
-                taken.enter_context(socket.create_server(("127.0.0.1", following)))
-            return port

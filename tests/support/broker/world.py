@@ -36,6 +36,8 @@ from fastprod.protocol.messages.produce import (
 from support.oracle.record_batch import encode_batch
 
 PATIENCE_S = 20.0
+# No test waits for it to pass by itself, however slowly the replicas come along.
+PRODUCE_TIMEOUT_MS = 30_000
 
 CLOSED = "closed"
 NOTHING = "nothing"
@@ -169,10 +171,8 @@ class BrokerWorld:
         return asked
 
     def ask(self, name: str, version: int, message: Any, node_id: int = 0) -> Any:
-        """Have a request handled that is answered at once; returns the answer."""
-        answer = self.post(name, version, message, node_id).answer
-        assert answer is not None, "it was parked"
-        return answer
+        """Have a request handled; returns the answer, which may have to be waited for."""
+        return self.post(name, version, message, node_id).wait()
 
     def produce(
         self,
@@ -207,7 +207,7 @@ def produce_request(
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
-        timeout_ms=1000,
+        timeout_ms=PRODUCE_TIMEOUT_MS,
         topic_data=[TopicProduceData(name=n, partition_data=p) for n, p in topics.items()],
     )
 

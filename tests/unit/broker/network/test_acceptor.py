@@ -391,8 +391,8 @@ def test_it_sleeps_without_bound_when_there_is_nothing_to_do(
     world.await_taken(1)
     until(lambda: len(asked) == 2)
     world.connect()
-    until(lambda: len(asked) == 3)
-    assert asked == [None, None, 1.0]
+    until(lambda: len(asked) >= 3)
+    assert asked[:3] == [None, None, 1.0]
     assert len(acceptor._parked) == 1
 
 

@@ -58,7 +58,7 @@ class World:
         """Whether somebody waits for the end of the delay."""
         server = self.broker._servers[0].server
         assert server is not None
-        return any(each._refusals for each in server.processors)
+        return any(len(each._throttles) for each in server.processors)
 
     def connection_count(self) -> int:
         server = self.broker._servers[0].server
