@@ -23,6 +23,7 @@ from support.broker.world import batch_of, fetch_request, produce_request
 SEED = 20_241_120
 NAMES = [f"t{number}" for number in range(6)]
 PARTITIONS = 3
+ANSWERS_A_LIFE = 10
 
 
 class KnownTopic:
@@ -57,14 +58,19 @@ class Witness:
         host, port = self.broker.bootstrap_servers.split(",")[0].split(":")
         with socket.create_connection((host, int(port)), PATIENCE_S) as self._socket:
             self.check()
+            enough = self.answer_count + ANSWERS_A_LIFE
+            while self.answer_count < enough:
+                self.step()
             killer = threading.Timer(self.chosen.uniform(0.02, 0.25), self.broker.kill)
             killer.start()
             try:
                 while True:
-                    steps = (self.create, self.delete, self.take_id, *[self.produce] * 5)
-                    self.chosen.choice(steps)()
+                    self.step()
             except ConnectionError:
                 killer.join()
+
+    def step(self) -> None:
+        self.chosen.choice((self.create, self.delete, self.take_id, *[self.produce] * 5))()
 
     def create(self) -> None:
         name = self.chosen.choice(NAMES)
@@ -158,7 +164,7 @@ def die_often(folder: Path, times: int, seed: int) -> None:
             if life:
                 broker.restart()
             witness.live()
-        assert witness.answer_count > 10 * times
+        assert witness.answer_count > ANSWERS_A_LIFE * times
         assert len(witness.producer_ids) > 1
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import confluent_kafka
@@ -43,9 +44,10 @@ def broker() -> Iterator[Broker]:
         yield opened
 
 
-def send_ours(broker: Broker, ended: threading.Event, found: Acknowledged) -> None:
+def send_ours(
+    broker: Broker, ended: threading.Event, sent: dict[bytes, Any], found: Acknowledged
+) -> None:
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1) as producer:
-        sent: dict[bytes, Any] = {}
         while not ended.is_set():
             value = b"ours %d" % len(sent)
             sent[value] = producer.send("t", value, partition=len(sent) % PARTITIONS)
@@ -95,11 +97,17 @@ class HighWatermarks:
             self.seen[each.index] = now
 
 
-def kill_leaders(broker: Broker, count: int) -> None:
-    """Kill a leader, `count` times; the next goes as soon as the last is in sync, or before."""
+def kill_leaders(broker: Broker, count: int, have_sent: Callable[[int], bool]) -> None:
+    """Kill a leader, `count` times; the next goes as soon as the last is in sync.
+
+    Args:
+        broker: of the partitions.
+        count: of kills.
+        have_sent: whether the producers have done enough for so many kills.
+    """
     chosen = random.Random(11)
     ends = HighWatermarks(broker)
-    for _ in range(count):
+    for number in range(1, count + 1):
         partition = chosen.randrange(PARTITIONS)
         leader = broker.leader("t", partition)
         broker.nodes[leader].kill()
@@ -111,6 +119,7 @@ def kill_leaders(broker: Broker, count: int) -> None:
         broker.nodes[leader].up()
         wait_for(lambda: all(len(broker._partition("t", n).isr) == 3 for n in range(PARTITIONS)))
         ends.look()
+        wait_for(partial(have_sent, number))
 
 
 def run(kills: Callable[[], None], *senders: Callable[[threading.Event], None]) -> None:
@@ -147,11 +156,16 @@ def stored(broker: Broker) -> tuple[dict[tuple[int, int], bytes | None], Counter
 
 def test_nothing_that_all_replicas_acknowledged_is_lost_or_twice(broker: Broker) -> None:
     """B-B2, B-C6.2: kill after kill."""
+    sent: dict[bytes, Any] = {}
     ours: Acknowledged = {}
     theirs: Acknowledged = {}
+
+    def have_sent(kills: int) -> bool:
+        return len(sent) > 20 * kills and len(theirs) > 5 * kills
+
     run(
-        lambda: kill_leaders(broker, KILLS),
-        lambda ended: send_ours(broker, ended, ours),
+        lambda: kill_leaders(broker, KILLS, have_sent),
+        lambda ended: send_ours(broker, ended, sent, ours),
         lambda ended: send_theirs(broker, ended, theirs, **{"enable.idempotence": True}),
     )
     places, counts = stored(broker)
@@ -170,14 +184,14 @@ def test_what_only_the_leader_acknowledged_is_lost_and_counted(broker: Broker) -
     found: Acknowledged = {}
 
     def kill_once() -> None:
+        wait_for(lambda: len(found) > PARTITIONS)
         leader = broker.leader("t", 0)
         for node in broker.nodes:
             if node.id != leader:
                 broker.faults.stop_fetching(node.id)
         # An end that moves on although no follower fetches: these are acknowledged, and lost.
         end = broker.end_offset("t", 0)
-        wait_for(lambda: broker.end_offset("t", 0) > end + 5)
-        time.sleep(0.05)
+        wait_for(lambda: any(place[0] == 0 and place[1] > end for place in list(found.values())))
         broker.nodes[leader].kill()
         broker.faults.reset()
         broker.nodes[leader].up()
