@@ -103,7 +103,8 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
         kafka_admin.create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS, 1, {})
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.warmup(TOPIC)
-            killer = Killer(broker, kills, seconds / (2 * kills + 1))
+            # Half of the time is left for slow starts.
+            killer = Killer(broker, kills, seconds / (4 * kills + 1))
             thread = threading.Thread(target=killer.run, name="killer")
             thread.start()
             try:

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException, Producer
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
+from fastprod.broker.threads.clock import FakeClock
 from fastprod.errors import KafkaError
 from support.broker import transform_loop
 from support.broker.own_broker import OwnBroker
@@ -30,6 +31,8 @@ from support.records.readers import (
 )
 
 WAIT_S = 30.0
+TIMEOUT_MS = 60_000
+LOOK_MS = 1_000
 PARTITIONS = 3
 TURNS = 5
 PER_TURN = 40
@@ -249,23 +252,27 @@ def test_a_zombie_is_fenced(broker: Broker) -> None:
     assert told(servers)[0] == [b"last"]
 
 
-def test_an_abandoned_transaction_is_aborted(broker: Broker) -> None:
+def test_an_abandoned_transaction_is_aborted() -> None:
     """B-E4: after its time-out, so that readers go on; the producer learns it."""
-    servers = broker.bootstrap_servers
-    producer = confluent(servers, **{"transaction.timeout.ms": 1000, "linger.ms": 0})
-    producer.begin_transaction()
-    producer.produce("t", b"abandoned", partition=0)
-    assert producer.flush(WAIT_S) == 0
-    with KafkaProducer(bootstrap_servers=servers) as plain:
-        plain.send("t", b"plain", partition=0).result(WAIT_S)
-    assert broker._partition("t", 0).log.last_stable_offset == 0
-    deadline = time.monotonic() + WAIT_S
-    while broker._partition("t", 0).log.last_stable_offset == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert told(servers)[0] == [b"plain"]
-    with pytest.raises(KafkaException):
-        producer.commit_transaction(WAIT_S)
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    with Broker(topics={"t": PARTITIONS}, clock=clock) as broker:
+        servers = broker.bootstrap_servers
+        producer = confluent(servers, **{"transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 0})
+        producer.begin_transaction()
+        producer.produce("t", b"abandoned", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        with KafkaProducer(bootstrap_servers=servers) as plain:
+            plain.send("t", b"plain", partition=0).result(WAIT_S)
+        assert broker._partition("t", 0).log.last_stable_offset == 0
+        clock.advance(TIMEOUT_MS)
+        deadline = time.monotonic() + WAIT_S
+        while broker._partition("t", 0).log.last_stable_offset == 0:
+            assert time.monotonic() < deadline
+            clock.advance(LOOK_MS)  # it looks from time to time
+            time.sleep(0.02)
+        assert told(servers)[0] == [b"plain"]
+        with pytest.raises(KafkaException):
+            producer.commit_transaction(WAIT_S)
 
 
 def loop(client: str, servers: str, count: int) -> subprocess.Popen[str]:
@@ -318,14 +325,15 @@ def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
 def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
     """KIP-664: kafka-transactions.sh."""
     kafka_jars.resolve()
-    producer = confluent(broker.bootstrap_servers)
+    # Longer than the command's four runs.
+    producer = confluent(broker.bootstrap_servers, **{"transaction.timeout.ms": 600_000})
     producer.begin_transaction()
     producer.produce("t", b"hangs", partition=1)
     assert producer.flush(WAIT_S) == 0
     servers = ("--bootstrap-server", broker.bootstrap_servers)
     assert re.search(r"^x\s+0\s+0\s+Ongoing", run(*servers, "list"), re.MULTILINE)
     described = run(*servers, "describe", "--transactional-id", "x")
-    assert re.search(r"^0\s+x\s+0\s+0\s+Ongoing\s+60000\s.*\st-1\s", described, re.MULTILINE)
+    assert re.search(r"^0\s+x\s+0\s+0\s+Ongoing\s+600000\s.*\st-1\s", described, re.MULTILINE)
     place = ("--topic", "t", "--partition", "1")
     producers = run(*servers, "describe-producers", *place)
     assert re.search(r"^0\s+0\s+-1\s+0\s+\d+\s+0", producers, re.MULTILINE)
@@ -335,12 +343,12 @@ def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
 
 
 def test_javas_producer_speaks_the_protocol_of_kafka_4(broker: Broker) -> None:
-    """B-E4, KIP-890: by its perf tool, a transaction each 50 ms."""
+    """B-E4, KIP-890: by its perf tool, a transaction each 10 ms."""
     kafka_jars.resolve()
     said = run(
         *("--topic", "t", "--num-records", "3000", "--record-size", "50", "--throughput", "10000"),
         *("--bootstrap-server", broker.bootstrap_servers, "--transactional-id", "java"),
-        *("--transaction-duration-ms", "50"),
+        *("--transaction-duration-ms", "10"),
         class_name="org.apache.kafka.tools.ProducerPerformance",
     )
     assert "3000 records sent" in said

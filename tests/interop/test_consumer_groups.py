@@ -70,9 +70,9 @@ def test_static_members_restart_without_a_rebalance(broker: Broker) -> None:
     ledger = fill(broker.bootstrap_servers, 2000)
 
     def make(number: int) -> Member:
-        return ConfluentMember(
-            broker.bootstrap_servers, "t", "g", **{"group.instance.id": f"instance {number}"}
-        )
+        # Long enough that none of them is taken for dead between two turns.
+        settings = {"group.instance.id": f"instance {number}", "session.timeout.ms": 60_000}
+        return ConfluentMember(broker.bootstrap_servers, "t", "g", **settings)
 
     churn(make, ledger, turn=200)
     assert_each_once(ledger, 2000)
@@ -88,24 +88,12 @@ def test_a_group_goes_on_when_its_coordinator_goes_down() -> None:
     with Broker(brokers=3, topics={"t": PARTITIONS}) as broker:
         ledger = fill(broker.bootstrap_servers, 6000)
         manager = broker._running().group_coordinator.manager
-        moved = threading.Event()
 
         def make(number: int) -> Member:
             return ConfluentMember(broker.bootstrap_servers, "t", "g")
 
-        def move() -> None:
-            while sum(ledger.positions.values()) < 1500:
-                if moved.wait(0.01):
-                    return
-            broker.nodes[manager.leader_of("g")].down()
-
-        mover = threading.Thread(target=move)
-        mover.start()
-        try:
-            churn(make, ledger, turn=2000)
-        finally:
-            moved.set()
-            mover.join()
+        ledger.plan(1500, lambda: broker.nodes[manager.leader_of("g")].down())
+        churn(make, ledger, turn=2000)
         assert [node.is_up for node in broker.nodes].count(False) == 1
         assert_each_once(ledger, 6000)
 
@@ -115,14 +103,17 @@ def test_a_killed_broker_has_what_was_committed(tmp_path: Path) -> None:
     with OwnBroker(tmp_path, options=("--topic", f"t:{PARTITIONS}")) as broker:
         ledger = fill(broker.bootstrap_servers, 3000)
         member = ConfluentMember(broker.bootstrap_servers, "t", "g")
-        stopped = threading.Event()
+        stopped, killed = threading.Event(), threading.Event()
+
+        def kill() -> None:
+            broker.kill()
+            killed.set()
+
+        ledger.plan(500, kill)
         worker = threading.Thread(target=work, args=(member, ledger, 3000, stopped))
         worker.start()
         try:
-            while sum(ledger.positions.values()) < 500 and not ledger.faults:
-                assert worker.is_alive()
-                stopped.wait(0.01)
-            broker.kill()
+            assert killed.wait(TIMEOUT_S)
             broker.restart()
             worker.join(TIMEOUT_S)
             assert not worker.is_alive()

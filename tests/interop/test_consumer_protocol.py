@@ -18,6 +18,7 @@ from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from support.broker.own_broker import OwnBroker
+from support.broker.world import wait_for
 from support.groups.group_members import AssignedConfluentMember, Ledger, Member, churn, work
 
 PARTITIONS = 6
@@ -64,7 +65,7 @@ def test_a_group_reads_each_record_while_members_come_and_go(broker: Broker) -> 
     code, found = broker._running().group_coordinator.offsets.fetch("g", None, 0)
     assert code == 0
     assert {place[1]: each.offset for place, each in found.items()} == ledger.positions
-    assert the_group(broker).state_name == "Empty"
+    wait_for(lambda: the_group(broker).state_name == "Empty")
 
 
 def test_an_instance_that_restarts_has_what_it_had(broker: Broker) -> None:
@@ -82,7 +83,7 @@ def test_an_instance_that_restarts_has_what_it_had(broker: Broker) -> None:
         group = found[0] if found and isinstance(found[0], ConsumerGroup) else None
     epoch, before = group.epoch, {each.instance_id: each for each in group.members.values()}
     members[0].close()
-    assert {each.member_epoch for each in group.members.values()} == {-2, epoch}
+    wait_for(lambda: {each.member_epoch for each in group.members.values()} == {-2, epoch})
     again = member_of(broker, **{"group.instance.id": "instance 0"})
     while group.state_name != "Stable":
         assert time.monotonic() < deadline
@@ -102,21 +103,8 @@ def test_a_group_goes_on_when_its_coordinator_goes_down() -> None:
     with Broker(brokers=3, topics={"t": PARTITIONS}) as broker:
         ledger = fill(broker.bootstrap_servers, 6000)
         manager = broker._running().group_coordinator.manager
-        moved = threading.Event()
-
-        def move() -> None:
-            while sum(ledger.positions.values()) < 1500:
-                if moved.wait(0.01):
-                    return
-            broker.nodes[manager.leader_of("g")].down()
-
-        mover = threading.Thread(target=move)
-        mover.start()
-        try:
-            churn(lambda number: member_of(broker), ledger, turn=2000)
-        finally:
-            moved.set()
-            mover.join()
+        ledger.plan(1500, lambda: broker.nodes[manager.leader_of("g")].down())
+        churn(lambda number: member_of(broker), ledger, turn=2000)
         assert [node.is_up for node in broker.nodes].count(False) == 1
         assert_each_once(ledger, 6000)
 
@@ -126,14 +114,17 @@ def test_a_killed_broker_has_members_and_what_they_committed(tmp_path: Path) -> 
     with OwnBroker(tmp_path, options=("--topic", f"t:{PARTITIONS}")) as broker:
         ledger = fill(broker.bootstrap_servers, 3000)
         member = member_of(broker)
-        stopped = threading.Event()
+        stopped, killed = threading.Event(), threading.Event()
+
+        def kill() -> None:
+            broker.kill()
+            killed.set()
+
+        ledger.plan(500, kill)
         worker = threading.Thread(target=work, args=(member, ledger, 3000, stopped))
         worker.start()
         try:
-            while sum(ledger.positions.values()) < 500 and not ledger.faults:
-                assert worker.is_alive()
-                stopped.wait(0.01)
-            broker.kill()
+            assert killed.wait(TIMEOUT_S)
             broker.restart()
             worker.join(TIMEOUT_S)
             assert not worker.is_alive()

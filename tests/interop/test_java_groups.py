@@ -45,7 +45,11 @@ def test_java_members_share_what_comes_each_record_once(protocol: str) -> None:
     kafka_jars.resolve()
     with (
         contextlib.ExitStack() as all_of_them,
-        Broker(topics={"t": PARTITIONS}, group_consumer_session_timeout_ms=6000) as broker,
+        Broker(
+            topics={"t": PARTITIONS},
+            group_consumer_session_timeout_ms=6000,
+            group_consumer_heartbeat_interval_ms=1000,
+        ) as broker,
     ):
         servers = broker.bootstrap_servers
         members = [all_of_them.enter_context(JavaMember(servers, "t", protocol)) for _ in range(3)]

@@ -19,12 +19,16 @@ from conftest import TopicFactory
 from fastprod import KafkaProducer
 from fastprod.errors import AuthenticationError, KafkaError
 from kafka_cluster import KafkaCluster
+from support.broker.world import wait_for
+from support.processes.scale import SCALE_PERCENT
 from support.security import secured_kafka
 from support.security.authority import CertificateAuthority, Identity
 from support.security.counting_relay import CountingRelay
 from support.security.secured_kafka import FAULTY, LISTENERS, PASSWORD, USER, Secured
 
-TOLD_WITHIN_S = 1.0
+# Far below max.block.ms; how long it takes is looked at in the full run, which has the computer
+# for itself.
+TOLD_WITHIN_S = 1.0 if SCALE_PERCENT >= 100 else 20.0
 COUNTED_S = 3.0
 MOST_CONNECTIONS = 5
 WRONG = "looking-glass"
@@ -202,11 +206,13 @@ def test_nobody_storms_a_server_that_refuses_him(world: World) -> None:
             relays[name] = relay
         for relay in relays.values():
             relay.connection_count = 0
+        began_s = time.monotonic()
         time.sleep(COUNTED_S)
+        wait_for(lambda: all(relay.connection_count for relay in relays.values()))
         found = {name: relay.connection_count for name, relay in relays.items()}
+        most = MOST_CONNECTIONS * (time.monotonic() - began_s) / COUNTED_S
     assert len(found) == len([each for each in MISTAKES.values() if not each.is_local])
-    assert max(found.values()) <= MOST_CONNECTIONS, found
-    assert min(found.values()) >= 1, found
+    assert max(found.values()) <= most, found
 
 
 def test_a_topic_that_is_not_allowed_is_told_at_once(secured: Secured, topic: TopicFactory) -> None:

@@ -10,13 +10,16 @@ import pytest
 from conftest import TopicFactory
 from fastprod import KafkaProducer
 from fastprod.client.connections.sasl_connections import SaslConnections
+from fastprod.client.sasl import authentications
 from fastprod.errors import AuthenticationError
+from support.processes.scale import SCALE_PERCENT
 from support.security import secured_kafka
 from support.security.secured_kafka import PASSWORD, USER, Secured, unsecured_token
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-TOKEN_S = 3.0
+TOKEN_S = 5.0
+LONG_TOKEN_S = 60.0
 WRONG = "looking-glass"
 
 
@@ -27,7 +30,7 @@ def producer(secured: Secured, mechanism: str, **settings: Any) -> KafkaProducer
         "sasl_mechanism": mechanism,
     }
     if mechanism == "OAUTHBEARER":
-        known["sasl_oauth_token_provider"] = lambda: unsecured_token(TOKEN_S)
+        known["sasl_oauth_token_provider"] = lambda: unsecured_token(LONG_TOKEN_S)
     else:
         known |= {"sasl_username": USER, "sasl_password": PASSWORD}
     return KafkaProducer(known | settings)
@@ -47,7 +50,7 @@ def test_kafka_lets_us_in_over_tls(listener: str, secured: Secured, topic: Topic
     name = topic(secured.kafka)
     settings: dict[str, Any] = {**secured.client(listener)}
     if listener == "TOKEN":
-        settings["sasl.oauth.token.provider"] = lambda: unsecured_token(TOKEN_S)
+        settings["sasl.oauth.token.provider"] = lambda: unsecured_token(LONG_TOKEN_S)
     with KafkaProducer(settings) as made:
         assert made.send(name, b"x").result(WAIT_S).offset == 0
 
@@ -91,6 +94,27 @@ def test_a_listener_of_kafka_without_sasl_says_so(secured: Secured, topic: Topic
         made.send(name, b"x").result(WAIT_S)
 
 
+# Sessions of 5 s, by their tokens or by Kafka's connections.max.reauth.ms.
+PROLONGED: list[tuple[str, dict[str, Any]]] = [
+    ("SCRAM-SHA-512", {}),
+    ("OAUTHBEARER", {"sasl_oauth_token_provider": lambda: unsecured_token(TOKEN_S)}),
+]
+
+
+@pytest.fixture
+def early_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions are renewed with seconds to spare. In the full run, which has the computer for
+    itself, with as much of them as a producer leaves."""
+    if SCALE_PERCENT < 100:
+        renew_after(monkeypatch, 0.25, 0.35)
+
+
+def renew_after(monkeypatch: pytest.MonkeyPatch, earliest: float, latest: float) -> None:
+    """Have the next sessions renewed between these parts of them."""
+    monkeypatch.setattr(authentications, "_EARLIEST", earliest)
+    monkeypatch.setattr(authentications, "_LATEST", latest)
+
+
 def send_until_prolonged(made: KafkaProducer, name: str) -> None:
     """Busy, idle and busy again, three sessions each; each record has the next offset."""
     sent = 0
@@ -106,38 +130,45 @@ def send_until_prolonged(made: KafkaProducer, name: str) -> None:
     assert metrics["record-retry-total"] == 0
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+@pytest.mark.usefixtures("early_renewals")
+@pytest.mark.parametrize(("mechanism", "settings"), PROLONGED, ids=["SCRAM", "OAUTHBEARER"])
 def test_sessions_are_prolonged_busy_and_idle(
-    mechanism: str, secured: Secured, topic: TopicFactory
+    mechanism: str, settings: dict[str, Any], secured: Secured, topic: TopicFactory
 ) -> None:
     """P-G.10.7, KIP-368: on a second connection, which takes the place of the first one; with no
     record lost or retried."""
-    with producer(secured, mechanism) as made:
+    with producer(secured, mechanism, **settings) as made:
         send_until_prolonged(made, topic(secured.kafka))
         metrics = made.metrics()["producer-metrics"]
         assert metrics["connection-creation-total"] >= 9
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+@pytest.mark.usefixtures("early_renewals")
+@pytest.mark.parametrize(("mechanism", "settings"), PROLONGED, ids=["SCRAM", "OAUTHBEARER"])
 def test_sessions_are_prolonged_where_there_can_be_no_other_connection(
-    mechanism: str, secured: Secured, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+    mechanism: str,
+    settings: dict[str, Any],
+    secured: Secured,
+    topic: TopicFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-G.10.7, KIP-368: the handshake and the first token in one go, as Kafka's brokers take it;
     on the same connections, with no record lost or retried."""
     monkeypatch.setattr(SaslConnections, "open_spare", lambda self, slot: None)
-    with producer(secured, mechanism) as made:
+    with producer(secured, mechanism, **settings) as made:
         send_until_prolonged(made, topic(secured.kafka))
         assert made.metrics()["producer-metrics"]["connection-creation-total"] == 2
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+@pytest.mark.usefixtures("early_renewals")
+@pytest.mark.parametrize(("mechanism", "settings"), PROLONGED, ids=["SCRAM", "OAUTHBEARER"])
 def test_sessions_are_prolonged_at_full_speed(
-    mechanism: str, secured: Secured, topic: TopicFactory
+    mechanism: str, settings: dict[str, Any], secured: Secured, topic: TopicFactory
 ) -> None:
     """P-G.10.7, P-F.5: Kafka closes no connection for a session that has ended, however many
     requests wait for their answers."""
     name = topic(secured.kafka)
-    with producer(secured, mechanism) as made:
+    with producer(secured, mechanism, **settings) as made:
         count = 0
         deadline_s = time.monotonic() + WAIT_S
         while made.metrics()["producer-metrics"]["successful-reauthentication-total"] < 6:
@@ -150,16 +181,20 @@ def test_sessions_are_prolonged_at_full_speed(
         assert metrics["record-retry-total"] == 0
 
 
-def test_a_password_that_changes_costs_no_record(secured: Secured, topic: TopicFactory) -> None:
+def test_a_password_that_changes_costs_no_record(
+    secured: Secured, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the broker and by `set_sasl_credentials`, while records are sent."""
     name = topic(secured.kafka)
     secured_kafka.set_password(secured.kafka, "bob", "first")
+    renew_after(monkeypatch, 0.5, 0.5)  # not between the two changes
     with producer(
-        secured, "SCRAM-SHA-256", sasl_username="bob", sasl_password="first", linger_ms=0
+        secured, "SCRAM-SHA-512", sasl_username="bob", sasl_password="first", linger_ms=0
     ) as made:
         futures = [made.send(name, b"before")]
         secured_kafka.set_password(secured.kafka, "bob", "second")
         made.set_sasl_credentials("bob", "second")
+        renew_after(monkeypatch, 0.25, 0.35)
         metrics = made.metrics()["producer-metrics"]
         until = metrics["successful-reauthentication-total"] + 3
         deadline_s = time.monotonic() + WAIT_S

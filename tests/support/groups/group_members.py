@@ -204,6 +204,12 @@ class Ledger:
         self.values: list[bytes] = []
         self.faults: list[str] = []
         self.refused_count = 0
+        self._planned: tuple[int, Callable[[], None]] | None = None
+
+    def plan(self, count: int, action: Callable[[], None]) -> None:
+        """Have the member that commits the `count`-th record call `action` once, with records left
+        to read however slow anybody else is."""
+        self._planned = count, action
 
     @property
     def is_complete(self) -> bool:
@@ -231,6 +237,11 @@ class Ledger:
                     )
                 self.positions[index] = last + 1
                 self.values += [value for _, value in records]
+            planned = self._planned
+            if planned is None or len(self.values) < planned[0]:
+                return
+            self._planned = None
+        planned[1]()
 
     def refused(self) -> None:
         with self._lock:

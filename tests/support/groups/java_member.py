@@ -45,6 +45,8 @@ class JavaMember:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if not line.startswith("{"):
+                continue  # of Java's log, which speaks when it is told to end early
             said = json.loads(line)
             if said["name"] == "records_consumed":
                 self._read += [

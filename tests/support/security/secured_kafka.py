@@ -26,9 +26,9 @@ LISTENERS: Final = {
     "CLEAR": "SASL_PLAINTEXT",
 }
 """Listener to security protocol: certificates on both sides; SCRAM; OAUTHBEARER; PLAIN; all three
-without TLS, where a session by SCRAM-SHA-256 lasts for `SESSION_MS`."""
+without TLS, where sessions by SCRAM last for `SESSION_MS`."""
 
-SESSION_MS: Final = 2_000
+SESSION_MS: Final = {"SCRAM-SHA-256": 2_000, "SCRAM-SHA-512": 5_000}
 
 FAULTY: Final = {"EXPIRED": "SSL", "EARLY": "SSL", "ELSEWHERE": "SSL", "TLS13": "SSL"}
 """More listeners: a certificate that has ended, that has not begun, that is for another host; and
@@ -113,7 +113,9 @@ def listener_settings(authority: CertificateAuthority) -> dict[str, str]:
         if listener in mechanisms:
             settings[prefix + "sasl.enabled.mechanisms"] = ",".join(mechanisms[listener])
     settings["listener.name.mutual.ssl.client.auth"] = "required"
-    settings["listener.name.clear.scram-sha-256.connections.max.reauth.ms"] = str(SESSION_MS)
+    for mechanism, session_ms in SESSION_MS.items():
+        key = f"listener.name.clear.{mechanism.lower()}.connections.max.reauth.ms"
+        settings[key] = str(session_ms)
     return settings | _AUTHORIZER
 
 
