@@ -25,12 +25,11 @@ from fastprod.errors import (
     NetworkError,
 )
 from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
-from support.engine.quick_producer import WAIT_S, quick_producer
+from support.engine.quick_producer import WAIT_S, quick_producer, wait_for_failure
 from support.peer.fixtures import PeerClusterFactory, PeerFactory
 from support.peer.scripted_peer import Peer
 
-# Long enough for a few attempts on a busy machine.
-MAX_BLOCK_MS = 1500
+MAX_BLOCK_MS = 300
 HTTP = ("127.0.0.1", 0)
 
 
@@ -120,6 +119,7 @@ def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
     """P-A.4.5, P-G.7.8: refused port, a port that speaks HTTP."""
     with where() as address:
         with quick_producer(address, max_block_ms=MAX_BLOCK_MS) as producer:
+            wait_for_failure(producer)
             error = producer.send("t", b"x").exception(WAIT_S)
             assert isinstance(error, MetadataTimeoutError)
             assert isinstance(error.__cause__, NetworkError)
@@ -193,6 +193,9 @@ def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
         quick_producer(servers, delivery_timeout_ms=1_500, request_timeout_ms=1_000) as hasty,
         quick_producer(servers) as patient,
     ):
+        hasty.partitions_for("t")
+        hasty._network_client.warm(1)
+        cluster.wait_until(lambda: "DNS" in hasty._network_client.disconnect_reason(1), WAIT_S)
         error = hasty.send("t", b"lost", partition=lost).exception(WAIT_S)
         assert isinstance(error, DeliveryTimeoutError)
         assert f"DNS does not know the host of broker {host}:{cluster.node(1).port}" in str(error)
@@ -248,13 +251,14 @@ def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(
         "socket_connection_setup_timeout_max_ms": 200,
     }
     with quick_producer(peer, max_block_ms=MAX_BLOCK_MS, **quick) as producer:
+        wait_for_failure(producer)
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
         assert f"broker {peer.bootstrap_servers}" in str(error)
         assert " did not take the connection within" in str(error)
         assert "socket_connection_setup_timeout_ms" in str(error)
         assert "request_timeout_ms" not in str(error)
-        assert producer._engine.counters()["connections_opened"] >= 2
+        peer.wait_until(lambda: producer._engine.counters()["connections_opened"] >= 2)
         peer.accept_connections()
         producer.warmup("t", timeout=WAIT_S)
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
@@ -271,6 +275,7 @@ def test_a_broker_that_accepts_and_never_answers_is_named(peer: Peer) -> None:
     with quick_producer(
         peer, max_block_ms=MAX_BLOCK_MS, request_timeout_ms=200, delivery_timeout_ms=60_000
     ) as producer:
+        wait_for_failure(producer)
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
         assert f"broker {peer.bootstrap_servers}" in str(error)
@@ -311,9 +316,18 @@ def test_a_warm_up_that_fails_says_why(new_peer_cluster: PeerClusterFactory) -> 
     second.refuse_connections()
     with quick_producer(first) as producer:
         producer.partitions_for("t")
+        for node in (1, 2):
+            producer._network_client.warm(node)
+        cluster.wait_until(
+            lambda: (
+                producer._network_client.is_warm(1)
+                and "refused" in producer._network_client.disconnect_reason(2)
+            ),
+            WAIT_S,
+        )
         with pytest.raises(KafkaTimeoutError) as caught:
-            producer.warmup("t", timeout=2.0)
-        for word in ("2,000 ms", "1 of 2 leader(s)", second.bootstrap_servers, "refused"):
+            producer.warmup("t", timeout=0.3)
+        for word in ("300 ms", "1 of 2 leader(s)", second.bootstrap_servers, "refused"):
             assert word in str(caught.value)
         second.accept_connections()
         producer.warmup("t", timeout=WAIT_S)
@@ -357,8 +371,13 @@ def test_a_warm_up_without_a_producer_id_says_who_refused_it(peer: Peer) -> None
     peer.on(INIT_PRODUCER_ID).error(14).always()
     with quick_producer(peer) as producer:
         producer.partitions_for("t")
+        client = producer._network_client
+        client.warm(peer.node_id)
+        peer.wait_until(
+            lambda: client.is_warm(peer.node_id) and bool(client.producer_id_error()), WAIT_S
+        )
         with pytest.raises(KafkaTimeoutError) as caught:
-            producer.warmup("t", timeout=2.0)
+            producer.warmup("t", timeout=0.3)
         peer.clear_script()
     for word in (
         "no broker has given the producer id that enable_idempotence needs",

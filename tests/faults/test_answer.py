@@ -15,7 +15,7 @@ import pytest
 from fastprod import KafkaProducer
 from fastprod.errors import DeliveryTimeoutError, MetadataTimeoutError
 from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
-from support.engine.quick_producer import WAIT_S, quick_producer
+from support.engine.quick_producer import WAIT_S, quick_producer, wait_for_failure
 from support.peer.journal import Request
 from support.peer.script import Rule
 from support.peer.scripted_peer import Peer
@@ -122,7 +122,7 @@ def test_partitions_in_another_order_or_missing_are_found_or_sent_again(
     peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P-F.4.1: a batch without an answer counts as lost; the others are done."""
-    with caplog.at_level(logging.ERROR), quick_producer(peer, linger_ms=1_000) as producer:
+    with caplog.at_level(logging.ERROR), quick_producer(peer, linger_ms=60_000) as producer:
         producer.warmup("t")
         for rule in (
             peer.on(PRODUCE).reverse(),
@@ -200,7 +200,9 @@ def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, nu
             topic["partitions"][0]["partition_index"] = number
 
     rule = peer.on(METADATA).change(change).for_topic("t").always()
-    with quick_producer(peer, max_block_ms=1_500) as producer:
+    with quick_producer(peer, max_block_ms=300) as producer:
+        assert producer.try_send("t", b"x").failed(), "that asks for the topic"
+        wait_for_failure(producer)
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, MetadataTimeoutError)
         assert f"broker {peer.bootstrap_servers}" in str(error)

@@ -19,7 +19,7 @@ from support.peer.fixtures import PeerFactory
 from support.peer.script import Rule
 
 Fault = Callable[[Rule], Rule]
-SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 1_500}
+SHORT = {"linger_ms": 0, "request_timeout_ms": 400, "delivery_timeout_ms": 1_000}
 DENIED = 31
 BAD_REQUEST = 42
 UNKNOWN_SERVER_ERROR = -1
@@ -41,8 +41,9 @@ def test_records_that_expire_without_a_producer_id_name_the_broker(
 ) -> None:
     """P-F.5.1, P-D.8.2."""
     peer = new_peer({"t": 1})
-    fault(peer.on(INIT_PRODUCER_ID)).always()
+    rule = fault(peer.on(INIT_PRODUCER_ID)).always()
     with caplog.at_level(logging.WARNING), quick_producer(peer, **SHORT) as producer:
+        rule.wait_for_hits(2)  # what came of the first one is known
         error = producer.send("t", b"x").exception(WAIT_S)
         assert isinstance(error, DeliveryTimeoutError)
         peer.clear_script()

@@ -18,7 +18,7 @@ from fastprod.protocol.api_keys import (
     SASL_HANDSHAKE,
 )
 from fastprod.security.scram import ScramServer, make_credentials
-from support.engine.quick_producer import WAIT_S
+from support.engine.quick_producer import WAIT_S, wait_for_failure
 from support.peer.fixtures import PeerFactory
 from support.peer.journal import Request
 from support.peer.script import Message
@@ -66,7 +66,8 @@ def test_a_connection_that_ends_during_authentication_is_tried_again(
     peer = sasl_peer(new_peer)
     offer_sasl(peer, "PLAIN")
     rule = peer.on(api).close().always()
-    with sasl_producer(peer, max_block_ms=400) as producer:
+    with sasl_producer(peer, max_block_ms=200) as producer:
+        wait_for_failure(producer)
         with pytest.raises(MetadataTimeoutError) as caught:
             producer.partitions_for("t")
         where = f"{peer.bootstrap_servers} closed the connection during authentication"
@@ -82,9 +83,8 @@ def test_a_broker_that_does_not_answer_is_left_in_time(new_peer: PeerFactory) ->
     peer = sasl_peer(new_peer)
     offer_sasl(peer, "PLAIN")
     rule = peer.on(SASL_AUTHENTICATE).silence().always()
-    with sasl_producer(
-        peer, max_block_ms=1_200, socket_connection_setup_timeout_ms=150
-    ) as producer:
+    with sasl_producer(peer, max_block_ms=200, socket_connection_setup_timeout_ms=150) as producer:
+        rule.wait_for_hits(2)  # what became of the first one is known
         with pytest.raises(MetadataTimeoutError) as caught:
             producer.partitions_for("t")
         text = str(caught.value)

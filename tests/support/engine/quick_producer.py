@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from fastprod import KafkaProducer
@@ -27,3 +28,14 @@ def quick_producer(brokers: Stage | str, **settings: Any) -> KafkaProducer:
     """
     servers = brokers if isinstance(brokers, str) else brokers.bootstrap_servers
     return KafkaProducer({"bootstrap_servers": servers, **BACKOFFS_MS, **settings})
+
+
+def wait_for_failure(producer: KafkaProducer) -> None:
+    """Wait until it has found out why there is no metadata.
+
+    The time-out of a call that begins then names it, however late the next attempt is.
+    """
+    deadline_s = time.monotonic() + WAIT_S
+    while producer._metadata._last_failure is None:
+        assert time.monotonic() < deadline_s, "nothing failed"
+        time.sleep(0.001)
