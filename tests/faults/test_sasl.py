@@ -152,11 +152,12 @@ def test_a_pickled_producer_authenticates_too(broker: Broker) -> None:
             assert copy.send("t", b"x").result(WAIT_S).offset == 0
 
 
+@pytest.mark.usefixtures("early_renewals")
 def test_sessions_are_prolonged_with_nothing_lost(caplog: pytest.LogCaptureFixture) -> None:
     """P-L.181, P-G.10.7, KIP-368: on idle connections too, on one connection after the other."""
     with (
         Broker(
-            topics={"t": 1}, sasl_users={USER: PASSWORD}, connections_max_reauth_ms=1_500
+            topics={"t": 1}, sasl_users={USER: PASSWORD}, connections_max_reauth_ms=10_000
         ) as broker,
         caplog.at_level(logging.WARNING),
         producer(broker) as made,

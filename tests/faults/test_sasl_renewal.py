@@ -33,8 +33,9 @@ from support.security.sasl_script import (
 )
 
 BOOTSTRAP, LEADER = 1, 2
-# A session that leaves a second connection 400 ms to be ready, however busy the machine is.
-OFTEN_MS = 4_000
+EARLY = pytest.mark.usefixtures("early_renewals")
+OFTEN_MS = 20_000
+"""With EARLY: every two seconds, and a second connection has ten to be ready."""
 EXCHANGE = [
     ("ApiVersions", 0),
     ("SaslHandshake", 1),
@@ -70,6 +71,7 @@ def check_turns(peer: Peer) -> None:
     assert turns == sorted(turns)
 
 
+@EARLY
 def test_a_session_is_renewed_on_a_second_connection(new_peer: PeerFactory) -> None:
     """P-G.10.1, P-G.10.7: it begins as every connection does; the first one is closed then."""
     peer = sasl_peer(new_peer)
@@ -115,6 +117,7 @@ def test_records_keep_their_order_over_many_renewals(new_peer: PeerFactory) -> N
     check_turns(peer)
 
 
+@EARLY
 def test_what_is_in_flight_is_waited_for(new_peer: PeerFactory) -> None:
     """P-G.10.7: the second connection gets nothing while the first one owes an answer."""
     peer = sasl_peer(new_peer)
@@ -216,6 +219,7 @@ def keep_waiting(peer: Peer, count: int) -> None:
     rule.reply(lambda request: accepted(request.version, 3_000)).hold().times(count)
 
 
+@EARLY
 def test_a_connection_that_dies_after_it_took_over_is_an_ordinary_loss(
     new_peer: PeerFactory,
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_connection_that_dies_after_it_took_over_is_an_ordinary_loss(
     assert peer.values("t", 0) == [b"%d" % number for number in range(sent)]
 
 
+@EARLY
 def test_a_first_connection_that_dies_takes_the_second_one_along(new_peer: PeerFactory) -> None:
     """P-G.10.7: it is made anew, and nothing is left of the one that was prepared."""
     peer = sasl_peer(new_peer)
@@ -249,6 +254,7 @@ def test_a_first_connection_that_dies_takes_the_second_one_along(new_peer: PeerF
     assert peer.values("t", 0) == [b"0", b"1", b"2"]
 
 
+@EARLY
 def test_a_producer_closes_while_a_second_connection_is_prepared(new_peer: PeerFactory) -> None:
     """P-A.9.4: both are closed."""
     peer = sasl_peer(new_peer)
@@ -261,6 +267,7 @@ def test_a_producer_closes_while_a_second_connection_is_prepared(new_peer: PeerF
     peer.release()
 
 
+@EARLY
 def test_a_producer_closes_while_a_second_connection_waits(new_peer: PeerFactory) -> None:
     """P-A.9.4: for an answer that does not come on the first one."""
     peer = sasl_peer(new_peer)
@@ -293,12 +300,13 @@ def test_without_acks_a_session_is_renewed_where_it_is(new_peer: PeerFactory) ->
     assert len(peer.connections) == 2
 
 
+@EARLY
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_user_who_is_replaced_comes_with_the_next_session(tls: bool) -> None:
     """P-G.10.7: a connection keeps its user, but another one may have another; over TLS too."""
     users = {USER: PASSWORD, "bob": "builder"}
     with Broker(
-        topics={"t": 1}, tls=tls, sasl_users=users, connections_max_reauth_ms=4_000
+        topics={"t": 1}, tls=tls, sasl_users=users, connections_max_reauth_ms=OFTEN_MS
     ) as broker:
         settings: dict[str, Any] = broker.client_settings(USER, mechanism="SCRAM-SHA-256")
         with KafkaProducer(settings) as producer:
@@ -325,10 +333,11 @@ def connections_to(port: int) -> int:
     return count
 
 
+@EARLY
 def test_a_forked_child_has_no_second_connection_either(new_peer: PeerFactory) -> None:
     """P-G.10.7: the fork is while a session is being renewed; the parent's goes on."""
     peer = sasl_peer(new_peer)
-    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    offer_sasl(peer, "PLAIN", lifetime_ms=OFTEN_MS)
     with sasl_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"first").result(WAIT_S)
         peer.on(API_VERSIONS).hold()
