@@ -104,6 +104,7 @@ def test_memory_that_others_wait_for_comes_back(peer: Peer) -> None:
         assert all(future.cancel() for future in futures[:8])
         waiting.join(WAIT_S)
         assert not waiting.is_alive()
+        peer.wait_until_held()
         peer.release()
         assert all(future.result(WAIT_S) for future in futures[8:])
 

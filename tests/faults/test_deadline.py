@@ -107,6 +107,8 @@ def test_what_send_waits_for_is_bounded_too(peer: Peer) -> None:
         peer.release()
         producer.warmup("t")
         peer.on(PRODUCE).hold()
+        producer.send("t", b"held", partition=0)
+        peer.wait_until_held()
         while not producer.try_send("t", bytes(10_000), partition=0).done():
             pass
         full = producer.send("t", bytes(10_000), partition=0, deadline=0.05)

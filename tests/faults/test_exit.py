@@ -231,10 +231,13 @@ def test_waits_of_daemon_threads_do_not_hold_up_the_exit() -> None:
             nowhere,
             """
             producer = new_producer()
+            waiting = threading.Event()
             def send():
                 say("waiting")
+                waiting.set()
                 producer.send("t", b"x")
             threading.Thread(target=send, daemon=True).start()
+            waiting.wait(20)
             time.sleep(0.3)
             """,
         )
@@ -265,7 +268,7 @@ def test_producers_that_are_stuck_share_the_time_of_the_exit(peer: Peer) -> None
     peer.on(PRODUCE).hold().times(3)
     process = start_python(PRELUDE + textwrap.dedent(script), peer.bootstrap_servers)
     try:
-        peer.wait_until_held(3)
+        peer.wait_until_held(3, 60.0)  # a Python has to start first
     finally:
         peer.release()
         finished = finish(process)

@@ -481,7 +481,7 @@ def test_a_signal_handler_that_forks_while_its_thread_waits(mock_cluster: MockCl
             os.kill(mock, signal.SIGSTOP)
             while not stands_still(mock):
                 time.sleep(0.001)
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            forking.signal_when_asleep(signal.SIGALRM)
             try:
                 wait()
                 became = "ended"

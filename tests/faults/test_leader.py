@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -69,11 +70,13 @@ def test_records_without_a_leader_expire_and_the_error_says_so(
             cluster.node(2).on(PRODUCE).error(LEADER_NOT_AVAILABLE)
             assert producer.send("t", b"x", partition=gone).exception(WAIT_S) is not None
         before = len(cluster.requests(METADATA))
+        began_s = time.monotonic()
         error = producer.send("t", b"x", partition=gone).exception(WAIT_S)
         assert isinstance(error, DeliveryTimeoutError)
         assert error.attempts == 0
         asked = len(cluster.requests(METADATA)) - before
-        assert 2 <= asked <= 14, "50 ms each time would be 50"
+        most = 5 + (time.monotonic() - began_s) / 0.28
+        assert 2 <= asked <= most, "50 ms each time would be 50"
         if not is_named:
             assert error.reason == "the partition has no known leader"
         cluster.tell("t", gone, error_code=0)

@@ -267,7 +267,9 @@ def test_close_releases_who_waits_and_says_why(peer: Peer) -> None:
             found.append(error)
 
     threads = [in_thread(partial(send, name)) for name in ("nowhere", "neither")]
-    peer.wait_until(lambda: len(asked(peer)) >= 5)
+    peer.wait_until(
+        lambda: {"nowhere", "neither"} <= {name for each in asked(peer) for name in each}
+    )
     producer.close()
     for thread in threads:
         thread.join(WAIT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 import time
@@ -124,8 +125,11 @@ def test_never_means_never_and_traffic_keeps_a_connection(peer: Peer) -> None:
         peer.wait_until(lambda: time.monotonic() > idle_at_s, WAIT_S, "idle long enough")
         peer.wait_for(METADATA, len(peer.requests(METADATA)) + 2, WAIT_S)
         assert producer._engine.counters()["connections_closed"] == 0
+        came_s = [each.received_s for each in peer.requests(METADATA)]
+        gap_s = max(after - before for before, after in itertools.pairwise(came_s))
         busy_opened = busy._engine.counters()["connections_opened"]
-        assert busy_opened == 2, "to the bootstrap server, and to the broker that it named"
+        # If the machine stood still for that long there was no traffic.
+        assert busy_opened == 2 or gap_s > 1.2, "to the bootstrap server, and to the broker itself"
         assert never._engine.counters()["connections"] == 2
 
 

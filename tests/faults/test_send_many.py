@@ -308,7 +308,7 @@ def test_a_split_batch_still_counts_as_one_bulk(new_peer: Any) -> None:
 def test_keyed_records_of_a_bulk_are_told_by_few_ranges(peer: Peer) -> None:
     """Rows of three partitions take turns; a range is a batch, not a row."""
     keys = [b"%d" % i for i in range(3_000)]
-    with producer_for(peer, linger_ms=1000, batch_size=1_000_000) as producer:
+    with producer_for(peer, linger_ms=60_000, batch_size=1_000_000) as producer:
         found = producer.send_many("t", keys, keys=keys).result(WAIT_S)
     assert found.record_count == 3_000
     assert found.byte_count == 2 * sum(map(len, keys))

@@ -30,23 +30,30 @@ AFTER_S = 0.3
 BUFFER_BYTES = 1_000_000
 
 
-def interrupted(where: str, wait: Callable[[], object]) -> None:
-    """`wait` gets a SIGINT after AFTER_S, raises KeyboardInterrupt, and soon."""
+def interrupted(
+    where: str, wait: Callable[[], object], is_waiting: Callable[[], object] | None = None
+) -> None:
+    """`wait` gets a SIGINT when `is_waiting` returns, after AFTER_S by default; it raises
+    KeyboardInterrupt, and soon."""
     sent_s = []
+    is_over = threading.Event()
 
     def interrupt() -> None:
-        sent_s.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
+        if is_waiting is not None:
+            is_waiting()
+        if not is_over.wait(AFTER_S if is_waiting is None else 0):
+            sent_s.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(AFTER_S, interrupt)
-    timer.start()
+    interrupting = threading.Thread(target=interrupt)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it may come before the wait
+            interrupting.start()
             wait()
         delay_s = time.monotonic() - sent_s[0]
     finally:
-        timer.cancel()
-        timer.join()
+        is_over.set()
+        interrupting.join()
     print(f"Ctrl-C during {where}: {delay_s * 1000:.1f} ms")
     assert delay_s < BOUND_S
 
@@ -147,7 +154,7 @@ def test_an_interrupted_flush_leaves_no_hurry_behind(new_peer_cluster: PeerClust
     with quick_producer(cluster, linger_ms=60_000, batch_size=1_000) as producer:
         cluster.on(PRODUCE).hold().once()
         first = producer.send("t", b"first", partition=0)
-        interrupted("flush()", producer.flush)
+        interrupted("flush()", producer.flush, cluster.wait_until_held)
         assert not first.done()
         cluster.release()
         lingering = producer.send("t", b"lingers", partition=1)

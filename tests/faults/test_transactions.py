@@ -224,7 +224,7 @@ def test_a_record_that_expires_makes_the_commit_fail(new_peer: PeerFactory, leve
     """P-I.8.3, P-F.4.7, P-L.157 testTransitionToAbortableErrorOnBatchExpiry."""
     peer = new_peer({"t": 3}, features=features(level))
     with transactional(
-        peer, request_timeout_ms=200, delivery_timeout_ms=500, retry_backoff_ms=10
+        peer, request_timeout_ms=200, delivery_timeout_ms=2_000, retry_backoff_ms=10
     ) as producer:
         rule = peer.on(PRODUCE).error(NOT_LEADER).always()
         producer.begin_transaction()
@@ -307,10 +307,12 @@ def test_a_call_that_timed_out_goes_on_waiting_for_the_same(
         peer.on(END_TXN).hold()
         producer.begin_transaction()
         producer.send("t", b"a", partition=0).result(WAIT_S)
-        with pytest.raises(KafkaTimeoutError, match="EndTxn has no answer yet") as caught:
-            call(0.5)
-        assert caught.value.abortable is not is_commit
+        with pytest.raises(KafkaTimeoutError):
+            call(0.05)
         peer.wait_until_held()
+        with pytest.raises(KafkaTimeoutError, match="EndTxn has no answer yet") as caught:
+            call(0.05)
+        assert caught.value.abortable is not is_commit
         peer.release()
         call(WAIT_S)
         assert len(peer.requests(END_TXN)) == 1
@@ -480,14 +482,15 @@ def test_close_aborts_a_transaction_whose_commit_fails_meanwhile(
 ) -> None:
     """P-A.9.3: else readers of committed records would wait for its time-out at the brokers."""
     peer = new_peer({"t": 1}, features=features(level))
-    limits = {"request_timeout_ms": 100, "delivery_timeout_ms": 200}
+    limits = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_000}
     with transactional(peer, **limits) as producer:
         peer.on(PRODUCE).hold().always()
         producer.begin_transaction()
         producer.send("t", b"x")
         with pytest.raises(KafkaTimeoutError):
             producer.commit_transaction(0.01)
-    assert [ended.committed for ended in peer.ended_transactions] == [False]
+    # More than once, if an answer was late: the request is sent again then.
+    assert {ended.committed for ended in peer.ended_transactions} == {False}
 
 
 @pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])

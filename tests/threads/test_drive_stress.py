@@ -91,6 +91,7 @@ class Life:
             thread.start()
         own = random.Random(self._choices.random())
         until_s = time.monotonic() + seconds
+        self.wait(own)
         while time.monotonic() < until_s:
             self.wait(own)
         with contextlib.suppress(UndeliveredError):

@@ -50,8 +50,9 @@ class Life:
         )
         self.futures: list[RecordFuture] = []
         self.bulks: list[BulkFuture] = []
-        self.counts: Counter[str] = Counter()
-        self.called: Counter[str] = Counter()
+        # With both names: to find one missing runs Python, where another thread may come between.
+        self.counts: Counter[str] = Counter(watched=0, added=0)
+        self.called: Counter[str] = Counter(watched=0, added=0)
         self.errors: list[BaseException] = []
         self._stop = threading.Event()
 

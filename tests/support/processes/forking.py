@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from support.processes import leak_guard
@@ -78,3 +80,18 @@ def sockets() -> list[str]:
 def inodes() -> list[str]:
     """The sockets alone, so that those of two processes can be compared."""
     return sorted(each.split()[1] for each in sockets() if "socket:" in each)
+
+
+def signal_when_asleep(number: int) -> None:
+    """Have the main thread get a signal, in a while, when it sleeps: not when it wants a CPU."""
+    stat = Path(f"/proc/self/task/{os.getpid()}/stat")
+
+    def watch() -> None:
+        sleeps = 0
+        while sleeps < 5:
+            time.sleep(0.01)
+            state = stat.read_text().rsplit(")", 1)[1].split()[0]
+            sleeps = sleeps + 1 if state == "S" else 0
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    threading.Thread(target=watch, daemon=True).start()
