@@ -270,8 +270,8 @@ def test_a_record_without_timestamp_has_that_of_the_call_and_its_wait_for_metada
         ended_ms = wall_ms()
         releasing.join()
     (logged,) = peer.log("t", 0)
-    # Entry and wait are rounded down to ms, each by itself.
-    assert seen[0] - 2 <= logged.timestamp <= ended_ms
+    # Without the wait it would be 30 ms less; a moment may pass between two looks at the clock.
+    assert seen[0] - 15 <= logged.timestamp <= ended_ms
 
 
 def test_the_wait_for_memory_is_in_no_timestamp_and_in_no_batchs_age(peer: Peer) -> None:

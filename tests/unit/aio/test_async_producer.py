@@ -139,6 +139,7 @@ def test_a_topic_that_does_not_come_is_told_in_time(peer: Peer) -> None:
             for call in (producer.send("nope"), producer.partitions_for("nope")):
                 with pytest.raises(MetadataTimeoutError, match="not present in metadata after"):
                     await soon(call)
+            await soon(producer.warmup("t", timeout=WAIT_S))
             with pytest.raises(MetadataTimeoutError, match="partition count 3"):
                 await soon(producer.send("t", partition=3))
             with pytest.raises(InvalidTopicError):
@@ -159,7 +160,7 @@ def test_warmup_says_what_did_not_come() -> None:
 
 
 async def fill(producer: AsyncProducer) -> list[AsyncRecordFuture]:
-    await soon(producer.warmup("t"))
+    await soon(producer.warmup("t", timeout=WAIT_S))
     futures = []
     while not (future := producer.send_nowait("t", bytes(RECORD_BYTES), partition=0)).done():
         futures.append(future)

@@ -32,6 +32,19 @@ class Record:
         return KafkaError(f"{self._name} {limit_us}")
 
 
+class Slow(Record):
+    """Keeps the thread until it is let go, while others are added."""
+
+    def __init__(self, name: str, failed: list[str]) -> None:
+        super().__init__(name, failed)
+        self.entered, self.goes_on = threading.Event(), threading.Event()
+
+    def _miss_deadline(self, limit_us: int) -> KafkaError | None:
+        self.entered.set()
+        assert self.goes_on.wait(WAIT_S)
+        return super()._miss_deadline(limit_us)
+
+
 class Owner:
     """Is told of the failed ones."""
 
@@ -52,18 +65,22 @@ def test_the_earliest_is_failed_first_whenever_it_was_added() -> None:
     owner, failed = Owner(), cast(list[str], [])
     thread = DeadlineThread("c", weakref.WeakMethod(owner.missed))
     now_ns = time.monotonic_ns()
+    first = Slow("first", failed)
+    add(thread, first, now_ns)
+    assert first.entered.wait(WAIT_S)
     add(thread, Record("far", failed), now_ns + FAR_NS)
     add(thread, Record("later", failed), now_ns + 60_000_000, 60_000)
     add(thread, Record("soon", failed), now_ns + 30_000_000, 30_000)
     add(thread, Record("done", failed, is_done=True), now_ns + 1)
-    for _ in range(2):
+    first.goes_on.set()
+    for _ in range(3):
         assert owner.told.acquire(timeout=WAIT_S)
-    assert failed == ["soon", "later"]
-    assert owner.errors == ["soon 30000", "later 60000"]
+    assert failed == ["first", "soon", "later"]
+    assert owner.errors == ["first 1", "soon 30000", "later 60000"]
     assert time.monotonic_ns() >= now_ns + 60_000_000
     thread.end()
     add(thread, Record("too late", failed), now_ns)
-    assert failed == ["soon", "later"]
+    assert failed == ["first", "soon", "later"]
 
 
 def test_what_is_done_is_not_kept_for_ever() -> None:

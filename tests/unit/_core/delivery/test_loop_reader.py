@@ -108,6 +108,7 @@ def test_a_closed_loop_that_lives_on_gives_its_descriptor_up_to_the_next_one() -
         steps.answer(steps.drain(), base_offset=0)
         await future
 
+    gc.collect()
     before = eventfds()
     loops = []
     for _ in range(4):

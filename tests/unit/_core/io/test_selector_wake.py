@@ -61,7 +61,7 @@ def test_no_wake_is_lost_between_parking_and_sleeping(force_poll: bool, poster_c
     selector.close()
     assert lost == 0
     assert sum(posted) == total
-    assert sleeps > total // 100
+    assert sleeps > total // 1_000  # a busy machine lets the posters do much at a time
 
 
 # Forking.

@@ -217,8 +217,11 @@ def _turn_until_told(world: World) -> str:
     raise AssertionError("nothing was told")
 
 
-def test_a_broker_that_closes_without_a_word_is_probed_once(tmp_path: Path) -> None:
+def test_a_broker_that_closes_without_a_word_is_probed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A listener with TLS, spoken to in plain text: the next time nobody asks."""
+    monkeypatch.setattr("fastprod.client.connections.protocol_probe.PROBE_S", 20.0)
     world = World()
     identity = CertificateAuthority(tmp_path).issue("b")
     with CountingListener(server_context(identity)) as listener:

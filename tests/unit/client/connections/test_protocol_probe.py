@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
+from fastprod.client.connections import protocol_probe
 from fastprod.client.connections.addresses import Address
 from fastprod.client.connections.protocol_probe import (
     VERDICT_MS,
@@ -36,11 +37,22 @@ def plain() -> Iterator[Address]:
         yield Address(socket.AF_INET, *listener.address)
 
 
+PATIENT = pytest.mark.usefixtures("patience")
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe waits for a listener on a busy machine."""
+    monkeypatch.setattr(protocol_probe, "PROBE_S", 20.0)
+
+
+@PATIENT
 def test_tls_is_told_from_plain_text(tls: Address) -> None:
     assert speaks_tls(tls)
     assert not speaks_kafka(tls)
 
 
+@PATIENT
 def test_plain_text_is_told_from_tls(plain: Address) -> None:
     assert speaks_kafka(plain)
     assert not speaks_tls(plain)
@@ -68,11 +80,13 @@ class Probes:
         return self.probes.speaks_other(1)
 
 
+@PATIENT
 def test_a_thread_tells_what_the_other_protocol_is(plain: Address) -> None:
     assert Probes(uses_tls=True).run(plain) is True
     assert Probes(uses_tls=False).run(plain) is False
 
 
+@PATIENT
 def test_what_was_found_is_believed_for_a_while(plain: Address) -> None:
     stage = Probes(uses_tls=True)
     assert stage.run(plain)

@@ -261,6 +261,10 @@ def test_requests_are_spotted_before_they_go_on_whatever_their_pieces(
         said(client, bytes([each]))
     last = request(26, 4)
     client.sendall(last)
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(found) < 5:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
     assert nothing_comes(client)
     assert found == [
         (0, Spotted(3, "me")),

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from fastprod.protocol.api_keys import API_VERSIONS, METADATA, PRODUCE
-from support.oracle.loopback import open_descriptor_count
 from support.peer.event_loop import LoopStoppedError
 from support.peer.fixtures import PeerClusterFactory, PeerFactory
 from support.peer.raw_client import RawClient, produce_message
 from support.peer.scripted_peer import Peer, PeerCluster
+from support.processes.leak_guard import Census
 
 LARGE = b"x" * 200_000
 
@@ -229,7 +229,7 @@ def test_the_versions_of_an_api_change_while_the_peer_runs(peer: Peer) -> None:
 
 
 def test_a_peer_ends_whatever_is_open_held_or_stopped_and_leaves_nothing() -> None:
-    threads, descriptors = threading.active_count(), open_descriptor_count()
+    before = Census()
     with Peer({"t": 1}) as peer, RawClient(peer) as held, RawClient(peer) as stopped:
         peer.on(PRODUCE).hold()
         held.send_produce(b"v")
@@ -240,7 +240,7 @@ def test_a_peer_ends_whatever_is_open_held_or_stopped_and_leaves_nothing() -> No
         peer.close()
         assert held.read_to_end()[0] == b""
         peer.close()
-    assert (threading.active_count(), open_descriptor_count()) == (threads, descriptors)
+    assert before.wait_until_nothing_is_left() == []
     with pytest.raises(LoopStoppedError):
         peer.stop_reading()
 
