@@ -53,7 +53,10 @@ def half_read(peer: Peer) -> Connection:
 
 
 def blocked_producer(peer: Peer, compression_type: str) -> KafkaProducer:
-    """Its socket holds little, so that a large frame stands half-written."""
+    """Its socket holds little, so that a large frame stands half-written.
+
+    Its topics come in the first answer: later ones come behind that of the producer id.
+    """
     producer = KafkaProducer(
         bootstrap_servers=peer.bootstrap_servers,
         delivery_timeout_ms=TIMEOUT_MS,
@@ -63,6 +66,7 @@ def blocked_producer(peer: Peer, compression_type: str) -> KafkaProducer:
         buffer_memory=1 << 20,
         send_buffer_bytes=SMALL_BYTES,
         compression_type=compression_type,
+        warmup_topics=["old", "new"],
     )
     for topic in ("old", "new"):
         producer.partitions_for(topic)
