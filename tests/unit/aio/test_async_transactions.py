@@ -9,7 +9,9 @@ import pytest
 
 from fastprod.aio import AsyncProducer
 from fastprod.errors import IllegalStateError, KafkaTimeoutError, ProducerClosedError
+from fastprod.protocol.api_keys import END_TXN
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
+from support.peer.fixtures import PeerFactory
 
 NOWHERE = "127.0.0.1:1"
 WAIT_S = 30.0
@@ -73,3 +75,31 @@ def test_a_wait_ends_with_the_producer() -> None:
             await asyncio.wait_for(task, WAIT_S)
 
     asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_aborts_its_transaction(new_peer: PeerFactory) -> None:
+    """P-A.8.6: or readers of committed records would wait for its time-out."""
+    peer = new_peer({"t": 1}, features={"transaction.version": 2})
+
+    async def main() -> None:
+        async with quick_async_producer(peer, transactional_id="ledger") as producer:
+            await producer.init_transactions(WAIT_S)
+            is_sent = asyncio.Event()
+
+            async def wait_for_ever() -> None:
+                async with producer.transaction(WAIT_S):
+                    await producer.send("t", b"cancelled")
+                    is_sent.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(wait_for_ever())
+            await asyncio.wait_for(is_sent.wait(), WAIT_S)
+            task.cancel()
+            await asyncio.wait([task], timeout=WAIT_S)
+            assert task.cancelled()
+            assert len(peer.requests(END_TXN)) == 1
+            async with producer.transaction(WAIT_S):
+                await producer.send("t", b"next")
+
+    asyncio.run(main())
+    assert [each.message.committed for each in peer.requests(END_TXN)] == [False, True]

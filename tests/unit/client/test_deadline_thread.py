@@ -69,6 +69,7 @@ def test_the_earliest_is_failed_first_whenever_it_was_added() -> None:
     add(thread, first, now_ns)
     assert first.entered.wait(WAIT_S)
     add(thread, Record("far", failed), now_ns + FAR_NS)
+    time.sleep(0.02)  # it waits for that, most likely: nothing depends on it
     add(thread, Record("later", failed), now_ns + 60_000_000, 60_000)
     add(thread, Record("soon", failed), now_ns + 30_000_000, 30_000)
     add(thread, Record("done", failed, is_done=True), now_ns + 1)
@@ -87,13 +88,17 @@ def test_what_is_done_is_not_kept_for_ever() -> None:
     owner, failed = Owner(), cast(list[str], [])
     thread = DeadlineThread("c", weakref.WeakMethod(owner.missed))
     due_ns = time.monotonic_ns() + FAR_NS
-    add(thread, Record("pending", failed), due_ns)
+    pending = Record("pending", failed)
+    is_kept = weakref.ref(pending)
+    add(thread, pending, due_ns)
+    del pending
     records: list[Any] = []
     for number in range(5_000):
         record = Record(f"{number}", failed, is_done=True)
         records.append(weakref.ref(record))
         add(thread, record, due_ns + number)
     assert sum(each() is not None for each in records) < 2_500
+    assert is_kept() is not None
     thread.end()
     assert failed == []
 

@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from fastprod._core.delivery.async_record_future import AsyncRecordFuture, await_future
+from fastprod._core.delivery.future import RecordFuture
+from fastprod.errors import RecordCancelledError, RecordDeadlineError
+from fastprod.records import RecordMetadata
 from support.engine.event_loops import EVERY_LOOP, Run, settle
 from support.engine.sender_steps import Steps
 
@@ -65,5 +68,45 @@ def test_who_awaits_a_batch_that_is_split_hears_of_its_own_part() -> None:
             parts, offset = parts + 1, offset + count
         assert parts > 1
         assert [each.offset for each in await asyncio.wait_for(waits, SOON_S)] == list(range(10))
+
+    asyncio.run(main())
+
+
+async def outcome_of(record: RecordFuture) -> RecordMetadata:
+    return await record
+
+
+def test_a_record_that_another_call_takes_back_wakes_who_awaits_it() -> None:
+    """Whatever becomes of the rest of its batch."""
+
+    async def main() -> None:
+        steps = Steps(linger_ms=60_000)
+        record, other = steps.send(), steps.send()
+        task = asyncio.create_task(outcome_of(record))
+        await settle()
+        assert record.cancel()
+        done, _ = await asyncio.wait([task], timeout=SOON_S)
+        assert done
+        assert isinstance(task.exception(), RecordCancelledError)
+        assert not other.done()
+
+    asyncio.run(main())
+
+
+def test_a_record_that_misses_its_deadline_under_way_wakes_who_awaits_it() -> None:
+    """And who awaits another one of its batch goes on waiting for that."""
+
+    async def main() -> None:
+        steps = Steps()
+        late, other = steps.send(), steps.send()
+        tasks = [asyncio.create_task(outcome_of(each)) for each in (late, other)]
+        await settle()
+        request = steps.drain()
+        assert isinstance(late._miss_deadline(1), RecordDeadlineError)
+        done, _ = await asyncio.wait(tasks, timeout=SOON_S, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {tasks[0]}
+        assert isinstance(tasks[0].exception(), RecordDeadlineError)
+        steps.answer(request, base_offset=7)
+        assert (await asyncio.wait_for(tasks[1], SOON_S)).offset == 8
 
     asyncio.run(main())

@@ -127,7 +127,9 @@ def test_records_that_come_later_join_a_batch_with_gaps() -> None:
     assert steps.values(handle) == [b"1", b"3"]
     steps.refuse(handle, NOT_LEADER)
     steps.pass_time(1000)
-    steps.succeed(steps.drain(), base_offset=7)
+    handle = steps.drain()
+    assert steps.values(handle) == [b"1", b"3"]
+    steps.succeed(handle, base_offset=7)
     assert (offset(futures[1]), offset(futures[3])) == (7, 8)
 
 

@@ -440,3 +440,4 @@ def test_groups_that_are_being_read_get_their_marker_later() -> None:
     later.purgatory.advance(100)
     assert later.state() == "CompleteCommit"
     assert later.fetched()[T0] == 5
+    assert kinds(later, later.offsets_place()).count("commit") == 1

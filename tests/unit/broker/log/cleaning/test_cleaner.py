@@ -180,3 +180,44 @@ def test_readers_go_on_meanwhile(tmp_path: Path) -> None:
     assert faults == []
     made.check()
     made.log.close()
+
+
+def push(made: CompactedLog, count: int = 20) -> None:
+    """So much that what was written before is no longer in the active segment."""
+    for number in range(count):
+        made.append([(b"other", b"%d" % number * 40)])
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_an_aborted_value_replaces_nothing(directory: Path | None, is_open: bool) -> None:
+    """B-C4.6: nor does one whose transaction is still open."""
+    made = CompactedLog(directory)
+    made.append([(b"key", b"committed")])
+    made.append([(b"key", b"aborted")], 1, is_transactional=True)
+    if is_open:
+        push(made)
+        clean(made.log, made.clock.time_ms())
+        made.check()
+    made.end(1, is_commit=False)
+    push(made)
+    clean(made.log, made.clock.time_ms())
+    made.check()
+    assert made.log.cleaned_offset > 20
+    assert made.read_committed()[b"key"] == b"committed"
+    made.log.close()
+
+
+def test_the_last_batch_of_a_producer_stays_as_a_header(directory: Path | None) -> None:
+    """B-C4.6: a follower that copies the log, or a restart, learns its next sequence from it."""
+    made = CompactedLog(directory)
+    for value in (b"1", b"2"):
+        made.append([(b"key", value)], producer=10)
+    made.append([(b"key", b"3")])
+    push(made)
+    clean(made.log, made.clock.time_ms())
+    made.check()
+    found = [each for each in made.log.batches() if each.producer_id == 10]
+    assert [(each.base_offset, each.base_sequence, each.record_count) for each in found] == [
+        (1, 1, 0)
+    ]
+    made.log.close()

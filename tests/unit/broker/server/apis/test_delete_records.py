@@ -17,7 +17,7 @@ from fastprod.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from support.broker.replica_world import replicated
+from support.broker.replica_world import pause, replicated
 from support.broker.world import BrokerWorld, batch_of, fetch_request, wait_for
 
 
@@ -66,3 +66,16 @@ def test_replicas_begin_later_too() -> None:
         wait_for(lambda: partition.log.high_watermark == 3)
         assert delete(world, 2) == (NONE, 2)
         wait_for(lambda: {each.log_start_offset for each in partition.logs()} == {2})
+
+
+def test_what_is_not_replicated_is_not_deleted() -> None:
+    """B-C4.5: -1 is the high watermark, not the end."""
+    with BrokerWorld(brokers=3) as world:
+        partition = replicated(world)
+        world.produce(batch_of(b"a"))
+        wait_for(lambda: partition.log.high_watermark == 1)
+        pause(world, 1, 2)
+        assert world.produce(batch_of(b"b"), acks=1).error_code == NONE
+        assert delete(world, 2) == (OFFSET_OUT_OF_RANGE, -1)
+        assert delete(world, -1) == (NONE, 1)
+        assert (partition.log.log_start_offset, partition.log.log_end_offset) == (1, 2)

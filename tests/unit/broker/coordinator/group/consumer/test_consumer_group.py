@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod.broker.coordinator.group.consumer.consumer_group import ConsumerGroupState
+from fastprod.broker.coordinator.group.consumer.consumer_group import (
+    ConsumerGroup,
+    ConsumerGroupState,
+)
+from fastprod.broker.coordinator.group.consumer.consumer_group_member import ConsumerGroupMember
+from fastprod.broker.coordinator.group.consumer.consumer_group_records import current_record
+from fastprod.broker.coordinator.group.group_offsets import GroupOffsets
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.error_codes import (
     ILLEGAL_GENERATION,
@@ -146,3 +152,15 @@ def test_topics_are_told_apart_by_id_and_size() -> None:
     world.topics.delete("t")
     world.topics.create("t", 4)
     assert group.hash_of(["t"]) != before
+
+
+def test_in_a_cleaned_log_the_next_owner_may_come_first() -> None:
+    """B-C4.6, B-E3: of each member the newest record stays; what it gave up is not known then."""
+    world = GroupWorld()
+    group = ConsumerGroup("g", world.partition(), world.topics, GroupOffsets())
+    topic_id = b"t" * 16
+    before = ConsumerGroupMember("a", 2, assigned={topic_id: {0: 1, 1: 2}})
+    after = ConsumerGroupMember("b", 3, assigned={topic_id: {1: 3}})
+    for each in (before, after, before._replace(member_epoch=3, assigned={topic_id: {0: 1}})):
+        group.replay(current_record("g", each))
+    assert group.owners == {(topic_id, 0): "a", (topic_id, 1): "b"}
