@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -149,28 +150,41 @@ def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
         # The first line, if lines end with \r alone.
         lines = re.split(rb"[\r\n]+", _as_spark_reads(line, options))
         data = next(filter(None, lines))
-    if not data.endswith(b"\n"):
-        data += b"\n"  # pyarrow sees no row in "a," alone
-    table = pyarrow.csv.read_csv(
-        io.BytesIO(_marked(data)),
-        read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True),
-        parse_options=_parse_options(options),
-        convert_options=pyarrow.csv.ConvertOptions(null_values=[]),
-    )
-    found = [str(column[0].as_py()) for column in table.columns]
+    found = _fields(data, options)
     if not options.has_header:
         return [f"_c{index}" for index in range(len(found))]
-    lower = [name.lower() for name in found]
+    counts = Counter(name.lower() for name in found)
     names = [
         f"_c{index}"
         if name in ("", options.null_value)
         else f"{name}{index}"
-        if lower.count(name.lower()) > 1
+        if counts[name.lower()] > 1
         else name
         for index, name in enumerate(found)
     ]
     _check_names(line.path, names)
     return names
+
+
+def _fields(data: bytes, options: ReaderOptions) -> list[str]:
+    """The fields of one line, as text: 007 is a name, and not 7."""
+    if b"\r" not in data and (not options.quote or options.quote.encode() not in data):
+        return data.removesuffix(b"\n").decode().split(options.separator)
+    if not data.endswith(b"\n"):
+        data += b"\n"  # pyarrow sees no row in "a," alone
+    most = data.count(options.separator.encode()) + 1
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(_marked(data)),
+        # Threads, and blocks of their usual size, cost more than one line takes.
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=len(data) + 4, autogenerate_column_names=True
+        ),
+        parse_options=_parse_options(options),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types={f"f{index}": pyarrow.string() for index in range(most)}, null_values=[]
+        ),
+    )
+    return [column[0].as_py() for column in table.columns]
 
 
 def _check_names(path: str, names: list[str]) -> None:
@@ -179,9 +193,9 @@ def _check_names(path: str, names: list[str]) -> None:
     Raises:
         InputError: which name.
     """
-    lower = [name.lower() for name in names]
+    counts = Counter(name.lower() for name in names)
     for name in names:
-        if lower.count(name.lower()) > 1:
+        if counts[name.lower()] > 1:
             raise InputError(
                 f"{path}: two columns are named {name!r}, as names that are there twice, or are "
                 f"empty, get the column's number: rename them in the file, or give -O header=false"

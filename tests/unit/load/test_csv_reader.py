@@ -217,6 +217,15 @@ def test_lines_are_looked_at_one_by_one_where_quotes_are_odd_alone(
     assert len([offset for offset in looked if offset]) == count
 
 
+@pytest.mark.parametrize("is_multiline", [False, True])
+def test_names_that_look_like_other_values_are_text(tmp_path: Path, is_multiline: bool) -> None:
+    """Spark takes them as they are."""
+    path = tmp_path / "a.csv"
+    names = ["007", "7", "1.50", "true", "NaN", "2020-01-01T00:00:00", "null", 'a"', "1,000"]
+    path.write_text('007,7,1.50,true,NaN,2020-01-01T00:00:00,null,"a""","1,000"\n')
+    assert csv_names(str(path), ReaderOptions(is_multiline=is_multiline)) == names
+
+
 @pytest.mark.parametrize("header", ["k1,k,k", "k,k,k0", "k1,K,k", "_c1,,v", ",_C0,v"])
 def test_names_that_are_two_columns_by_sparks_numbering_are_refused(
     tmp_path: Path, header: str
