@@ -60,7 +60,8 @@ def main(argv: list[str]) -> None:
         target(data)
 
     start_coverage()
-    atheris.Setup([argv[0], *argv[3:]], take, enable_python_coverage=is_python)
+    options = [*argv[3:-1], f"-max_len={target.most_bytes}", argv[-1]]
+    atheris.Setup([argv[0], *options], take, enable_python_coverage=is_python)
     atheris.Fuzz()
 
 

@@ -6,17 +6,26 @@ import base64
 from pathlib import Path
 
 from support.fuzz.column_targets import column_targets
+from support.fuzz.connection_targets import connection_targets
 from support.fuzz.message_targets import message_targets
 from support.fuzz.record_targets import record_targets
 from support.fuzz.target import Target
 from support.fuzz.text_targets import text_targets
+from support.fuzz.tls_targets import tls_targets
 
 CORPUS = Path(__file__).resolve().parents[2] / "fuzz" / "corpus"
 
 
 def all_targets() -> dict[str, Target]:
     """By name."""
-    found = [*record_targets(), *message_targets(), *text_targets(), *column_targets()]
+    found = [
+        *record_targets(),
+        *message_targets(),
+        *text_targets(),
+        *column_targets(),
+        *connection_targets(),
+        *tls_targets(),
+    ]
     return {target.name: target for target in found}
 
 

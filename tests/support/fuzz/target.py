@@ -15,6 +15,7 @@ class Target(NamedTuple):
         refusals: documented errors.
         seeds: inputs to start from, sound ones.
         is_native: the parser is native code; Python's coverage would tell nothing.
+        most_bytes: inputs that are made are no larger.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Target(NamedTuple):
     refusals: tuple[type[BaseException], ...] = ()
     seeds: tuple[bytes, ...] = ()
     is_native: bool = False
+    most_bytes: int = 2_048
 
     def __call__(self, data: bytes) -> bool:
         """Parse `data`; whether it was taken."""

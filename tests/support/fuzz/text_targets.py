@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from fastprod.broker.network.tls.peer_name import subject_of
 from fastprod.client.sasl.bearer_token import read_token
 from fastprod.client.sasl.mechanism import MechanismError
 from fastprod.client.transactions.group_offsets import group_metadata_of
 from fastprod.errors import ConfigError
+from fastprod.load import csv_reader
 from fastprod.load.csv_reader import csv_names, read_csv
 from fastprod.load.file_splits import FileSplit
 from fastprod.load.input_files import InputError, InputFile, NeedsSpark
@@ -23,6 +28,9 @@ from fastprod.security.secret import Secret
 from fastprod.settings.properties_file import decode_properties, parse_properties, properties_text
 from support.fuzz.target import Target
 
+# A line may have as many columns as bytes, and each costs pyarrow some microseconds.
+_CSV_BYTES = 256
+_SMALL_BLOCK_BYTES = 16
 _MECHANISM = "SCRAM-SHA-256"
 _NONCE = "rOprNGfwEbeRWgbNEkqO"
 _CREDENTIALS = make_credentials(_MECHANISM, "pencil", iterations=4096, salt=b"0123456789abcdef")
@@ -71,25 +79,45 @@ def _group_metadata(data: bytes) -> None:
 
 
 class _File:
-    """A parser of files, which are written for it one by one."""
+    """A parser of files, which are written for it one by one, in memory if that can be."""
 
     def __init__(self, read: Callable[[FileSplit], None]) -> None:
         self._read = read
-        self._folder = tempfile.TemporaryDirectory(prefix="fastprod-fuzz-")
-        self._path = Path(self._folder.name) / "input"
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._number = -1
+        self._path = ""
+
+    def _open(self) -> None:
+        if sys.platform == "linux":
+            self._number = os.memfd_create("fastprod-fuzz")
+            self._path = f"/dev/fd/{self._number}"
+        else:
+            self._folder = tempfile.TemporaryDirectory(prefix="fastprod-fuzz-")
+            self._path = f"{self._folder.name}/input"
+            self._number = os.open(self._path, os.O_RDWR | os.O_CREAT)
 
     def __call__(self, data: bytes) -> None:
-        self._path.write_bytes(data)
-        file = InputFile(str(self._path), str(self._path), len(data), 0)
+        if self._number < 0:
+            self._open()
+        os.ftruncate(self._number, 0)
+        os.pwrite(self._number, data, 0)
+        file = InputFile(self._path, self._path, len(data), 0)
         self._read(FileSplit(file, "file", 0, len(data), len(data)))
 
 
 def _csv(split: FileSplit) -> None:
-    for options in (ReaderOptions(), ReaderOptions(is_multiline=True)):
-        names = csv_names(split.path, options)
-        if names:
-            for _ in read_csv(split, options, names[:1]):
-                pass
+    """In blocks of a line or two, or in one."""
+    block_bytes = (_SMALL_BLOCK_BYTES, _CSV_BYTES)[split.stop % 2]
+    parts: dict[str, Any] = {
+        name: functools.partial(getattr(csv_reader, name), block_bytes=block_bytes)
+        for name in ("line_blocks", "record_blocks")
+    }
+    with mock.patch.multiple(csv_reader, **parts):
+        for options in (ReaderOptions(), ReaderOptions(is_multiline=True)):
+            names = csv_names(split.path, options)
+            if names:
+                for _ in read_csv(split, options, names[:1]):
+                    pass
 
 
 def _json(split: FileSplit) -> None:
@@ -130,6 +158,7 @@ def text_targets() -> list[Target]:
             _File(_csv),
             (InputError, NeedsSpark),
             (b'a,b\n1,"x"\n"",2\n', b'a,b\r\n1,"x\r\ny"\r\n'),
+            most_bytes=_CSV_BYTES,
         ),
         Target("json-lines", _File(_json), (InputError,), (b'{"a":1}\n\n{"a":[1,{"b":null}]}\n',)),
     ]
