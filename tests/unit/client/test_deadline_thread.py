@@ -69,7 +69,6 @@ def test_the_earliest_is_failed_first_whenever_it_was_added() -> None:
     add(thread, first, now_ns)
     assert first.entered.wait(WAIT_S)
     add(thread, Record("far", failed), now_ns + FAR_NS)
-    time.sleep(0.02)  # it waits for that, most likely: nothing depends on it
     add(thread, Record("later", failed), now_ns + 60_000_000, 60_000)
     add(thread, Record("soon", failed), now_ns + 30_000_000, 30_000)
     add(thread, Record("done", failed, is_done=True), now_ns + 1)
@@ -82,6 +81,17 @@ def test_the_earliest_is_failed_first_whenever_it_was_added() -> None:
     thread.end()
     add(thread, Record("too late", failed), now_ns)
     assert failed == ["first", "soon", "later"]
+
+
+def test_an_earlier_deadline_is_not_slept_past() -> None:
+    owner, failed = Owner(), cast(list[str], [])
+    thread = DeadlineThread("c", weakref.WeakMethod(owner.missed))
+    add(thread, Record("far", failed), time.monotonic_ns() + FAR_NS)
+    time.sleep(0.02)  # it sleeps until then, most likely: nothing depends on it
+    add(thread, Record("soon", failed), time.monotonic_ns())
+    assert owner.told.acquire(timeout=WAIT_S)
+    assert failed == ["soon"]
+    thread.end()
 
 
 def test_what_is_done_is_not_kept_for_ever() -> None:
