@@ -115,3 +115,7 @@ class FrozenRecord(Frozen):
                 raise TypeError(f"{type(self).__name__}: {field} is missing")
             value = given[field] if field in given else getattr(type(self), field)
             object.__setattr__(self, field, value)
+        self._check()
+
+    def _check(self) -> None:
+        """Override it to refuse values, with an exception; all fields are in place."""

@@ -6,10 +6,10 @@ Source: contract B-A1; defaults are Apache Kafka's unless the line says otherwis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from fastprod.errors import ConfigError
+from fastprod.frozen import FrozenRecord
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -18,8 +18,20 @@ _VALIDATIONS = ("full", "crc", "none")
 _SYNCS = ("never", "batch", "interval")
 
 
+class Setting(NamedTuple):
+    """What there is to know of a setting.
+
+    Attributes:
+        default: its value, if none is given.
+        rule: what its values can be; "doc" says what it is for.
+    """
+
+    default: Any
+    rule: Mapping[str, Any]
+
+
 def _int(default: int, doc: str, low: int = 0, high: int = INT32_MAX) -> Any:
-    return field(default=default, metadata={"low": low, "high": high, "doc": doc})
+    return Setting(default, {"low": low, "high": high, "doc": doc})
 
 
 def _long(default: int, doc: str, low: int = 0) -> Any:
@@ -27,19 +39,22 @@ def _long(default: int, doc: str, low: int = 0) -> Any:
 
 
 def _flag(default: bool, doc: str) -> Any:
-    return field(default=default, metadata={"kind": bool, "doc": doc})
+    return Setting(default, {"kind": bool, "doc": doc})
 
 
 def _choice(default: str, choices: tuple[str, ...], doc: str) -> Any:
-    return field(default=default, metadata={"choices": choices, "doc": doc})
+    return Setting(default, {"choices": choices, "doc": doc})
+
+
+def _text(doc: str) -> Any:
+    return Setting("", {"kind": str, "doc": doc})
 
 
 def _optional_ms(doc: str) -> Any:
-    return field(default=None, metadata={"low": 0, "high": INT32_MAX, "optional": True, "doc": doc})
+    return Setting(None, {"low": 0, "high": INT32_MAX, "optional": True, "doc": doc})
 
 
-@dataclass(frozen=True)
-class BrokerConfig:
+class BrokerConfig(FrozenRecord):
     """The settings of a node. Times in milliseconds, sizes in bytes; immutable, any thread.
 
     Raises:
@@ -67,9 +82,7 @@ class BrokerConfig:
     )
     max_connections: int = _int(INT32_MAX, "connections of a node", 0)
     max_connections_per_ip: int = _int(INT32_MAX, "connections of one address", 0)
-    max_connections_per_ip_overrides: str = field(
-        default="", metadata={"kind": str, "doc": "host:count,host:count"}
-    )
+    max_connections_per_ip_overrides: str = _text("host:count,host:count")
     max_connection_creation_rate: int = _int(INT32_MAX, "new connections a second", 1)
     connections_max_idle_ms: int = _long(600_000, "an idle connection is closed after this", 1)
     connections_max_reauth_ms: int = _long(
@@ -78,13 +91,9 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int = _int(
         100, "a failed authentication is answered, and its connection closed, after this"
     )
-    super_users: str = field(
-        default="",
-        metadata={
-            "kind": str,
-            "doc": "principals that may do everything: User:a;User:b; with one, others may do "
-            "nothing but what an ACL allows, from the start",
-        },
+    super_users: str = _text(
+        "principals that may do everything: User:a;User:b; with one, others may do nothing but "
+        "what an ACL allows, from the start"
     )
     allow_everyone_if_no_acl_found: bool = _flag(
         False, "everybody may use what no ACL is about; without ACLs and super_users all may all"
@@ -217,9 +226,11 @@ class BrokerConfig:
     )
     request_log_size: int = _int(10_000, "requests remembered by Broker.requests; 0: none")
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            _check(each.name, getattr(self, each.name), each.metadata)
+    def __init__(self, **settings: Any) -> None:
+        defaults = {name: setting.default for name, setting in SETTINGS.items()}
+        super().__init__(**(defaults | settings))
+        for name, setting in SETTINGS.items():
+            _check(name, getattr(self, name), setting.rule)
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> BrokerConfig:
@@ -229,15 +240,14 @@ class BrokerConfig:
             ConfigError: no such setting (`key`, and `suggestion` if one is spelled like it), or as
                 the class.
         """
-        known = {each.name for each in fields(cls)}
         chosen: dict[str, Any] = {}
         for key, value in settings.items():
             name = key.replace(".", "_")
-            if name not in known:
+            if name not in SETTINGS:
                 # Here: nobody needs it who makes no mistake.
                 import difflib  # noqa: PLC0415
 
-                close = difflib.get_close_matches(name, known, 1)
+                close = difflib.get_close_matches(name, SETTINGS, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise ConfigError(
                     f"a broker has no setting {key!r}{hint}",
@@ -246,6 +256,12 @@ class BrokerConfig:
                 )
             chosen[name] = value
         return cls(**chosen)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    name: vars(BrokerConfig)[name] for name in BrokerConfig.__match_args__
+}
+"""All settings, by name."""
 
 
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:

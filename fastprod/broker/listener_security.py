@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastprod.broker.listeners import Listeners
 from fastprod.broker.network.sasl.mechanisms import Mechanisms
 from fastprod.broker.network.tls.server_certificate import ServerCertificate
 from fastprod.errors import ConfigError
+from fastprod.frozen import FrozenRecord
 
 
-@dataclass(frozen=True)
-class ListenerSecurity:
+class ListenerSecurity(FrozenRecord):
     """What clients need to prove, and what the broker shows them. Any thread.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from fastprod.errors import ConfigError
+from fastprod.frozen import FrozenRecord
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
@@ -26,8 +26,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class BrokerListener:
+class BrokerListener(FrozenRecord):
     """One way into each node of a broker.
 
     Attributes:
@@ -59,11 +58,12 @@ class BrokerListener:
     def of_node(self, node_id: int) -> BrokerListener:
         """The same with the ports of a node."""
         port, told = self.port, self.advertised_port
-        return replace(
-            self,
+        changed = self.__replace__(
             port=port + node_id if port else 0,
             advertised_port=None if told is None else told + node_id,
         )
+        assert isinstance(changed, BrokerListener)
+        return changed
 
     def endpoint(self, bound_port: int) -> Endpoint:
         """What clients are told, of a listener whose `host` is known."""
@@ -111,8 +111,7 @@ def checked_listeners(
             value = getattr(listener, what)
             if value is not None and not isinstance(value, str):
                 raise _wrong(name, f"{what} is {value!r}; it must be text")
-        found[name] = replace(
-            listener,
+        found[name] = listener.__replace__(
             host=host if listener.host is None else listener.host,
             advertised_host=listener.advertised_host or advertised_host,
         )

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fastprod.broker.cluster.cluster import NodeAddress
 from fastprod.broker.listener_security import ListenerSecurity
@@ -61,7 +60,7 @@ class NodeServer:
         self._server: SocketServer | None = self._listen()
         # From now on each has a port, and gets it again.
         for name, listener in self._listeners.items():
-            self._listeners[name] = replace(listener, port=self._server.bound_port(name))
+            self._listeners[name] = listener.__replace__(port=self._server.bound_port(name))
         self.endpoints = {
             name: listener.endpoint(listener.port) for name, listener in self._listeners.items()
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from fastprod.broker.faults.target import Place
@@ -44,31 +43,45 @@ class Dribble(NamedTuple):
     pause_ms: float
 
 
-@dataclass(slots=True)
 class AnswerPlan:
     """How one request is answered. Delays and pieces hold until the faults are reset.
 
-    Attributes:
+    Args:
         held: holds it back.
+        is_answered: the request has been answered already.
+
+    Attributes:
         delay_ms: how long it is held back.
         dribble: it is written in pieces.
         truncate_to_bytes: after so many bytes the connection is closed.
         is_lost: the connection is closed instead.
-        is_answered: the request has been answered already.
         is_garbled: all but its correlation id makes no sense.
         refused: errors to put into it.
         names: of topics that it has the ids of.
     """
 
-    held: Held
-    delay_ms: float = 0
-    dribble: Dribble | None = None
-    truncate_to_bytes: int | None = None
-    is_lost: bool = False
-    is_answered: bool = False
-    is_garbled: bool = False
-    refused: dict[Place, int] = field(default_factory=dict)
-    names: dict[bytes, str] = field(default_factory=dict)
+    __slots__ = (
+        "delay_ms",
+        "dribble",
+        "held",
+        "is_answered",
+        "is_garbled",
+        "is_lost",
+        "names",
+        "refused",
+        "truncate_to_bytes",
+    )
+
+    def __init__(self, held: Held, is_answered: bool = False) -> None:
+        self.held = held
+        self.delay_ms: float = 0
+        self.dribble: Dribble | None = None
+        self.truncate_to_bytes: int | None = None
+        self.is_lost = False
+        self.is_answered = is_answered
+        self.is_garbled = False
+        self.refused: dict[Place, int] = {}
+        self.names: dict[bytes, str] = {}
 
     @property
     def sends_as_usual(self) -> bool:

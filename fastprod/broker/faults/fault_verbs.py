@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import cleandoc
+from textwrap import dedent
 from typing import Any, Final, Protocol, TypeVar
 
 from fastprod.broker.faults.answers import Dribble
@@ -39,7 +39,8 @@ def _shares(verb: _Verb) -> _Verb:
     code = verb.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     if verb.__doc__ is not None:
-        own = cleandoc(verb.__doc__)
+        first, _, rest = verb.__doc__.partition("\n")
+        own = f"{first}\n{dedent(rest)}".strip()
         shared = [f"    {n}: {_SHARED[n]}" for n in names if n in _SHARED and f" {n}: " not in own]
         verb.__doc__ = "\n".join(
             [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from fastprod._core.log.batch_validator import VALIDATE_CRC, VALIDATE_FULL, VALIDATE_NONE
+from fastprod.frozen import FrozenRecord
 
 Validation = Literal["full", "crc", "none"]
 Sync = Literal["never", "batch", "interval"]
@@ -43,8 +43,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogConfig:
+class LogConfig(FrozenRecord):
     """Settings of one log; Kafka's defaults. May be shared by many logs.
 
     Attributes:
@@ -103,7 +102,7 @@ class LogConfig:
     max_compaction_lag_ms: int = _INT64_MAX
     cleaner_buffer_bytes: int = 16 * 1024 * 1024
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if not least <= value <= most:

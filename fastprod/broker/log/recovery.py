@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from fastprod.broker.log.leader_epochs import LeaderEpochs
@@ -52,7 +51,7 @@ def load(
     """
     if folder.read_cleaned() is not None:
         # There are gaps.
-        config = replace(config, compact=True)
+        config = config.__replace__(compact=True)
         folder.finish_swaps(config)
     folder.remove_leftovers()
     saved_start, recovery_point = folder.read_offsets()

@@ -14,7 +14,6 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from fastprod.broker.network.admission import Admission
@@ -29,6 +28,7 @@ from fastprod.broker.network.rate_quota import UNLIMITED
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.wake_pipe import WakePipe
 from fastprod.errors import IllegalStateError
+from fastprod.frozen import FrozenRecord
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +43,7 @@ _PAUSE_S: Final = 0.1
 _accepting: Final = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Listener:
+class Listener(FrozenRecord):
     """Where connections come in.
 
     Attributes:
@@ -61,7 +60,7 @@ class Listener:
     port: int = 0
     max_connections: int = UNLIMITED
     max_connection_creation_rate: float = UNLIMITED
-    admission: Admission = field(default_factory=Admission)
+    admission: Admission = Admission()
 
 
 class AcceptingProcessor(Protocol):

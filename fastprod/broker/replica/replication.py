@@ -7,14 +7,17 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from fastprod.broker.replica.high_watermark_checkpoints import Offsets
 from fastprod.broker.replica.reachability import Reachability
 from fastprod.broker.replica.replica_fetcher import ReplicaFetcher
 from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.replica.replicated_partition import ReplicaSettings, ReplicatedPartition
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
+
+if TYPE_CHECKING:
+    from fastprod.broker.replica.high_watermark_checkpoints import Offsets
 
 _log = logging.getLogger(__name__)
 

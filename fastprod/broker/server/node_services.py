@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fastprod.broker.api_table import APIS, ApiTable
@@ -27,7 +28,6 @@ from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.network.connection import Connection
 from fastprod.broker.network.connection_quotas import ConnectionQuotas
 from fastprod.broker.network.sasl.users import Users
-from fastprod.broker.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.replica.replication import Replication
 from fastprod.broker.server.apis.acls import CreateAclsApi, DeleteAclsApi, DescribeAclsApi
@@ -93,6 +93,9 @@ from fastprod.broker.server.sasl_exchanges import SaslExchanges
 from fastprod.broker.threads.clock import Clock, SystemClock
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
+
+if TYPE_CHECKING:
+    from fastprod.broker.replica.high_watermark_checkpoints import HighWatermarkCheckpoints
 
 _log = logging.getLogger(__name__)
 
@@ -180,6 +183,11 @@ class NodeServices:
     def _new_checkpoints(self) -> HighWatermarkCheckpoints | None:
         if self._directory is None:
             return None
+        # Here: a broker in memory is to take little of it.
+        from fastprod.broker.replica.high_watermark_checkpoints import (  # noqa: PLC0415
+            HighWatermarkCheckpoints,
+        )
+
         return HighWatermarkCheckpoints(
             self._directory.logs_of,
             self.replication.high_watermarks,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
-from fastprod.broker.config import BrokerConfig
+from fastprod.broker.config import SETTINGS, BrokerConfig
 from fastprod.errors import ConfigError
 
 
@@ -70,4 +68,13 @@ def test_a_cap_of_the_long_poll_may_be_left_out() -> None:
 
 
 def test_every_setting_says_what_it_is_for() -> None:
-    assert all(each.metadata["doc"] for each in dataclasses.fields(BrokerConfig))
+    assert all(each.rule["doc"] for each in SETTINGS.values())
+
+
+def test_a_config_is_immutable_and_has_known_settings_only() -> None:
+    config = BrokerConfig(num_partitions=3)
+    assert config == BrokerConfig(num_partitions=3) != BrokerConfig()
+    with pytest.raises(AttributeError):
+        config.num_partitions = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="num_partition"):
+        BrokerConfig(num_partition=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from fastprod.broker.cluster.cluster import Cluster
@@ -18,7 +17,7 @@ from fastprod.broker.cluster.topic_config import (
     TopicConfigEntry,
 )
 from fastprod.broker.cluster.topics import TopicError
-from fastprod.broker.config import BrokerConfig
+from fastprod.broker.config import SETTINGS, BrokerConfig
 from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import UNAUTHORIZED, Call
 from fastprod.broker.server.dynamic_settings import DynamicSettings, can_change, is_number
@@ -139,11 +138,11 @@ class DescribeConfigsApi:
         own = self._settings.changed(known[name])
         values: dict[str, list[tuple[object, int]]] = {}
         docs = {}
-        for each in fields(self._config):
-            value = getattr(self._config, each.name)
-            setting = each.name.replace("_", ".")
-            values[setting] = [(value, DEFAULT if value == each.default else STATIC_BROKER)]
-            docs[setting] = str(each.metadata["doc"])
+        for field, about in SETTINGS.items():
+            value = getattr(self._config, field)
+            setting = field.replace("_", ".")
+            values[setting] = [(value, DEFAULT if value == about.default else STATIC_BROKER)]
+            docs[setting] = str(about.rule["doc"])
         values["node.id"], docs["node.id"] = [(known[name], STATIC_BROKER)], "number of this node"
         for source, changed in ((DYNAMIC_DEFAULT, everywhere), (DYNAMIC_NODE, own)):
             for setting, text in sorted(changed.items()):
