@@ -46,15 +46,13 @@ class Dribble(NamedTuple):
 class AnswerPlan:
     """How one request is answered. Delays and pieces hold until the faults are reset.
 
-    Args:
-        held: holds it back.
-        is_answered: the request has been answered already.
-
     Attributes:
+        held: holds it back.
         delay_ms: how long it is held back.
         dribble: it is written in pieces.
         truncate_to_bytes: after so many bytes the connection is closed.
         is_lost: the connection is closed instead.
+        is_answered: the request has been answered already.
         is_garbled: all but its correlation id makes no sense.
         refused: errors to put into it.
         names: of topics that it has the ids of.
@@ -72,15 +70,25 @@ class AnswerPlan:
         "truncate_to_bytes",
     )
 
-    def __init__(self, held: Held, is_answered: bool = False) -> None:
+    def __init__(
+        self,
+        held: Held,
+        *,
+        delay_ms: float = 0,
+        dribble: Dribble | None = None,
+        truncate_to_bytes: int | None = None,
+        is_lost: bool = False,
+        is_answered: bool = False,
+        refused: dict[Place, int] | None = None,
+    ) -> None:
         self.held = held
-        self.delay_ms: float = 0
-        self.dribble: Dribble | None = None
-        self.truncate_to_bytes: int | None = None
-        self.is_lost = False
+        self.delay_ms = delay_ms
+        self.dribble = dribble
+        self.truncate_to_bytes = truncate_to_bytes
+        self.is_lost = is_lost
         self.is_answered = is_answered
         self.is_garbled = False
-        self.refused: dict[Place, int] = {}
+        self.refused = {} if refused is None else refused
         self.names: dict[bytes, str] = {}
 
     @property
