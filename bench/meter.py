@@ -68,6 +68,11 @@ class Meter:
         self._wall_s = time.perf_counter() - self._wall_s
         self._cpu_s = cpu_s() - self._cpu_s
 
+    @property
+    def wall_us(self) -> float:
+        """Between `start` and `stop`."""
+        return self._wall_s * 1e6
+
     def outcome(
         self,
         acknowledged_count: int,

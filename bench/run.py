@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import budget, plots, report
-from bench.macro import awaiting, broker, latency, memory, spinner, throughput, transactions
+from bench.macro import awaiting, broker, cold, latency, memory, spinner, throughput, transactions
 from bench.point import Point
 from bench.series import alternate
 from bench.server import BrokerServer, KafkaServer, MockServer, Server
@@ -39,6 +39,7 @@ def all_points() -> list[Point]:
     found = [
         *throughput.points(),
         *latency.points(),
+        *cold.points(),
         *awaiting.points(),
         *memory.points(),
         *spinner.points(),

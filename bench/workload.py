@@ -17,6 +17,9 @@ TRICKLE = "trickle"
 TRICKLE_PAUSE_S = 0.2
 """Between two records of a workload of that way: five a second."""
 
+COLD = "cold"
+"""The way of a run that is a constructor and one record."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -24,10 +27,12 @@ class Workload:
 
     Args:
         way: "send" (one call a record, futures dropped), "bulk" (many records a call), "latency"
-            (one record at a time, each awaited), "trickle" (the same, five a second), "tasks"
-            (awaited by many tasks at once), "transactions" (committed back to back) or "commits"
-            (transactions of one record with pauses, each commit timed).
-        record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle.
+            (one record at a time, each awaited), "trickle" (the same, five a second), "cold" (one
+            record, timed from the constructor on), "tasks" (awaited by many tasks at once),
+            "transactions" (committed back to back) or "commits" (transactions of one record with
+            pauses, each commit timed).
+        record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle; 1 when
+            "cold".
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.
         batch_bytes: size of a batch at most.

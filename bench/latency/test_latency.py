@@ -2,7 +2,7 @@
 
 `pytest bench/latency [--quick] [-k kafka]`: the points of bench/run as benchmarks; a round is a
 process of its own, whose records are counted in the topic. The time of a round is the median of its
-records' latencies.
+records' latencies. The points cold.* have one record, and the constructor before it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.macro import latency
+from bench.macro import cold, latency
 from bench.point import Point
 from bench.replay import Measured, contenders, median_latency_s, replay
 
-POINTS = latency.points()
+POINTS = [*latency.points(), *cold.points()]
 
 
 @pytest.mark.timeout(3_600)

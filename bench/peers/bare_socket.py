@@ -7,6 +7,7 @@ Its bytes come from the slow record batch oracle and from the few lines here, no
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -18,13 +19,15 @@ from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
 from bench.waiting import wait_for_each
-from bench.workload import DRESS_HEADERS, DRESS_KEY, TRICKLE, TRICKLE_PAUSE_S, Workload
+from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, TRICKLE, TRICKLE_PAUSE_S, Workload
 from support.oracle.record_batch import encode_batch
 
 _IN_FLIGHT = 5
 _PRODUCE, _VERSION = 0, 7
 _ACKS = {"all": -1, "1": 1}
 _LZ4 = 3
+_METADATA, _METADATA_VERSION = 3, 1
+_API_VERSIONS, _INIT_PRODUCER_ID = 18, 22
 _SERVER_TIMEOUT_MS = 30_000
 _FRAME_OVERHEAD = 12
 
@@ -33,8 +36,9 @@ def work(load: Workload) -> Outcome:
     values = make_values(load.values)
     meter = Meter()
     host, _, port = load.bootstrap_servers.partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if load.way == COLD:
+        return _first(load, (host, int(port)), values[0], meter)
+    with _connected((host, int(port))) as connection:
         if load.ca_file:
             context = ssl.create_default_context(cafile=load.ca_file)
             connection = context.wrap_socket(connection, server_hostname=host)
@@ -70,6 +74,11 @@ def produce_frame(load: Workload, values: list[bytes]) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def _frame(api_key: int, version: int, body: bytes = b"") -> bytes:
+    frame = struct.pack(">hhi", api_key, version, 1) + _text("bare-socket") + body
+    return struct.pack(">i", len(frame)) + frame
+
+
 def _read_answer(connection: socket.socket, topic: str) -> None:
     """One response; anything but success ends the run."""
     head = _read(connection, 4)
@@ -88,6 +97,42 @@ def _read(connection: socket.socket, size: int) -> bytes:
             raise SystemExit("the server closed the connection")
         data += more
     return data
+
+
+def _read_any_answer(connection: socket.socket) -> None:
+    _read(connection, struct.unpack(">i", _read(connection, 4))[0])
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    connection = socket.create_connection(address, timeout=30)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _first(load: Workload, address: tuple[str, int], value: bytes, meter: Meter) -> Outcome:
+    """What a producer says until its first record is acknowledged, in as many round trips.
+
+    The one broker is the leader, so that the answer about it need not be understood.
+    """
+    ask_versions = _frame(_API_VERSIONS, 0)
+    ask_topic = _frame(_METADATA, _METADATA_VERSION, struct.pack(">i", 1) + _text(load.topic))
+    ask_id = _frame(_INIT_PRODUCER_ID, 0, struct.pack(">hi", -1, 60_000))
+    record = produce_frame(load, [value])
+    meter.start()
+    with contextlib.ExitStack() as stack:
+        door = stack.enter_context(_connected(address))
+        door.sendall(ask_versions)
+        _read_any_answer(door)
+        door.sendall(ask_topic + ask_id)
+        _read_any_answer(door)
+        _read_any_answer(door)
+        leader = stack.enter_context(_connected(address))
+        leader.sendall(ask_versions)
+        _read_any_answer(leader)
+        leader.sendall(record)
+        _read_answer(leader, load.topic)
+        meter.stop()
+    return meter.outcome(1, 0, len(value), [meter.wall_us])
 
 
 def _one_at_a_time(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any
 
 from confluent_kafka import Producer
@@ -17,7 +18,7 @@ from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
 from bench.waiting import wait_for_each
-from bench.workload import DRESS_HEADERS, DRESS_KEY, Workload
+from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, Workload
 
 _QUEUE_RECORDS = 1_000_000
 _QUEUE_KBYTES = 1_048_576
@@ -44,6 +45,8 @@ def work(load: Workload) -> Outcome:
     values = make_values(load.values)
     meter = Meter()
     failures = Failures()
+    if load.way == COLD:
+        return _first(load, values[0], meter)
     producer = _producer(load, failures)
     producer.produce(load.topic, values[0], partition=0)
     _flush(producer)
@@ -57,10 +60,26 @@ def work(load: Workload) -> Outcome:
     return meter.outcome(1 + load.record_count - failures.count, 1, size)
 
 
+def _first(load: Workload, value: bytes, meter: Meter) -> Outcome:
+    errors: list[Any] = []
+    meter.start()
+    producer = _producer(load, Failures())
+    producer.produce(
+        load.topic, value, partition=0, on_delivery=lambda error, _: errors.append(error)
+    )
+    deadline_s = time.monotonic() + _FLUSH_S
+    while not errors and time.monotonic() < deadline_s:
+        producer.poll(1.0)
+    meter.stop()
+    if errors != [None]:
+        raise SystemExit(f"the record failed: {errors}")
+    return meter.outcome(1, 0, len(value), [meter.wall_us])
+
+
 def _producer(load: Workload, failures: Failures) -> Producer:
     given = {theirs: getattr(load, ours) for ours, theirs in _SETTINGS.items()}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if load.way != "latency" and not load.callbacks:
+    if load.way not in ("latency", COLD) and not load.callbacks:
         settings |= {"delivery.report.only.error": True, "on_delivery": failures}
     if load.ca_file:
         settings |= {"security.protocol": "SSL", "ssl.ca.location": load.ca_file}
