@@ -177,8 +177,8 @@ def test_a_leader_at_a_host_that_no_dns_knows_stops_nobody_else(
     """P-G.4.5: unknown host. When metadata names a better one, all is well."""
     real = socket.getaddrinfo
 
-    def resolve(name: str, port: int, **words: Any) -> list[Any]:
-        if name.endswith(".invalid"):  # a real resolver may take its time
+    def resolve(name: str | bytes, port: int, **words: Any) -> list[Any]:
+        if name == b"no-such-host.invalid":  # a real resolver may take its time
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return list(real(name, port, **words))
 
@@ -217,10 +217,10 @@ def test_every_address_of_a_name_is_tried_in_turn(
 
     Metadata has that name, too: so it does not matter when which of both nodes is tried.
     """
-    asked: list[str] = []
+    asked: list[str | bytes] = []
     real = socket.getaddrinfo
 
-    def resolve(host: str, port: int, **words: Any) -> list[Any]:
+    def resolve(host: str | bytes, port: int, **words: Any) -> list[Any]:
         asked.append(host)
         answer = real("127.0.0.1", port, **words)[0]
         return [(*answer[:4], (ip, port)) for ip in ("127.0.0.2", "127.0.0.3", "127.0.0.1")]
@@ -229,7 +229,7 @@ def test_every_address_of_a_name_is_tried_in_turn(
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with quick_producer(f"brokers.example:{peer.port}") as producer:
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
-        assert asked == ["brokers.example"] * 3, "by the constructor, and for each node"
+        assert asked == [b"brokers.example"] * 3, "by the constructor, and for each node"
         assert producer._engine.counters()["connections_opened"] == 3 + 3
         peer.refuse_connections()
         peer.close_all()

@@ -47,8 +47,8 @@ def test_every_connection_goes_through_the_proxy(name: str) -> None:
 def test_names_are_left_to_the_proxy_if_it_resolves_them(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def getaddrinfo(host: str, *more: Any, **words: Any) -> Any:
-        assert host != "localhost"
+    def getaddrinfo(host: str | bytes, *more: Any, **words: Any) -> Any:
+        assert host not in ("localhost", b"localhost")
         return resolve(host, *more, **words)
 
     resolve = socket.getaddrinfo

@@ -15,6 +15,8 @@ from fastprod.records import Node
 
 _LOG = Log(__name__)
 
+_LONGEST_LABEL = 63
+
 
 class Address(NamedTuple):
     """One IPv4 or IPv6 address and port. Equal addresses reach the same socket."""
@@ -50,7 +52,7 @@ def resolve_by_system(host: str, port: int) -> list[Address]:
     """Ask the system's resolver. Blocks for DNS; raises ``OSError`` if the name is unknown."""
     found: dict[Address, None] = {}
     try:
-        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(_as_asked(host), port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         # A label that is empty or too long does not get as far as the resolver.
         raise OSError(f"{host!r} cannot be a host name: {error}") from error
@@ -58,6 +60,17 @@ def resolve_by_system(host: str, port: int) -> list[Address]:
         if family in (socket.AF_INET, socket.AF_INET6):
             found[Address(family, *sockaddr)] = None
     return list(found)
+
+
+def _as_asked(host: str) -> str | bytes:
+    """The host for the resolver: in bytes if it is ASCII, and else would be checked only.
+
+    For text Python loads its codec of international names: half of what a first constructor takes.
+    """
+    labels = host.removesuffix(".").split(".")
+    if host.isascii() and all(1 <= len(label) <= _LONGEST_LABEL for label in labels):
+        return host.encode()
+    return host
 
 
 def canonical_name(address: Address) -> str:

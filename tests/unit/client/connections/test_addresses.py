@@ -177,6 +177,32 @@ def test_the_systems_resolver_is_asked_for_stream_addresses() -> None:
     assert str(v6("::1")) == "[::1]:9092"
 
 
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [
+        ("kafka-1.example.", b"kafka-1.example."),
+        ("fe80::1%lo", b"fe80::1%lo"),
+        ("b\u00fccher.example", "b\u00fccher.example"),
+        ("x" * 64, "x" * 64),
+        ("two..dots", "two..dots"),
+        ("", ""),
+    ],
+)
+def test_pythons_codec_sees_names_that_are_not_plain_ascii_alone(
+    monkeypatch: pytest.MonkeyPatch, host: str, asked: str | bytes
+) -> None:
+    """To load it takes half of the time of a first constructor."""
+    seen: list[str | bytes] = []
+
+    def getaddrinfo(name: str | bytes, *more: object, **words: object) -> list[object]:
+        seen.append(name)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert resolve_by_system(host, 9092) == []
+    assert seen == [asked]
+
+
 def test_an_address_without_name_keeps_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-A.1.4."""
 
