@@ -29,8 +29,8 @@ from fastprod.settings.properties_file import decode_properties, parse_propertie
 from support.fuzz.target import Target
 
 # A line may have as many columns as bytes, and each costs pyarrow some microseconds.
-_CSV_BYTES = 256
-_SMALL_BLOCK_BYTES = 16
+_CSV_BYTES = 128
+_SMALL_BLOCK_BYTES = 32
 _MECHANISM = "SCRAM-SHA-256"
 _NONCE = "rOprNGfwEbeRWgbNEkqO"
 _CREDENTIALS = make_credentials(_MECHANISM, "pencil", iterations=4096, salt=b"0123456789abcdef")
