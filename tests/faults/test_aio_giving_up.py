@@ -64,6 +64,7 @@ def test_a_record_that_cannot_leave_fails_at_its_deadline_and_never_arrives(
             assert (error.was_sent, error.deadline_ms, error.partition) == (False, 50, 0)
             assert isinstance(await error_of(dropped), RecordDeadlineError)
             assert not before.done()
+            peer.wait_until_held()
             let_go(peer)
             assert [(await soon(each)).offset for each in (before, after)] == [0, 1]
         assert peer.values("t", 0) == [b"before", b"after"]
@@ -109,6 +110,7 @@ def test_what_send_awaits_is_bounded_too(peer: Peer, settings: dict[str, Any]) -
         ) as producer:
             error = await error_of(producer.send("t", b"x", deadline=0.05))
             assert isinstance(error, MetadataTimeoutError)
+            peer.wait_until_held()
             rule.cancel()
             peer.release()
             await soon(producer.warmup("t"))
@@ -118,6 +120,7 @@ def test_what_send_awaits_is_bounded_too(peer: Peer, settings: dict[str, Any]) -
             error = await error_of(producer.send("t", bytes(10_000), deadline=0.05))
             assert isinstance(error, BufferExhaustedError)
             assert error.waited_ms == 50
+            peer.wait_until_held()
             let_go(peer)
 
     asyncio.run(main())
@@ -184,6 +187,7 @@ def test_a_purge_that_is_cancelled_goes_on(peer: Peer) -> None:
             purging.cancel()
             await asyncio.wait([purging], timeout=WAIT_S)
             assert isinstance(await error_of(record), RecordPurgedError)
+            peer.wait_until_held()
             let_go(peer)
             assert (await soon(producer.send("t", b"after", partition=0))).offset == 0
 

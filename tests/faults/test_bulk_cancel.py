@@ -33,6 +33,13 @@ class Listener(ProducerInterceptor):
         self.told.append((metadata.offset, type(error)))
 
 
+def let_go(peer: Peer) -> None:
+    """What it holds, or is just about to."""
+    peer.wait_until_held()
+    peer.clear_script()
+    peer.release()
+
+
 def values_of(prefix: str, count: int) -> list[bytes]:
     return [f"{prefix}.{number}".encode() for number in range(count)]
 
@@ -150,8 +157,7 @@ def test_who_waits_for_it_goes_on(peer: Peer) -> None:
         thread.join(2 * WAIT_S)
         assert [isinstance(each, concurrent.futures.CancelledError) for each in found] == [True] * 3
         assert not other.done()
-        peer.clear_script()
-        peer.release()
+        let_go(peer)
         assert other.result(WAIT_S).offset == 0
     assert peer.values("t", 0) == [b"other"]
 
@@ -239,8 +245,7 @@ def test_a_task_that_is_cancelled_takes_its_bulk_back(peer: Peer) -> None:
             assert task.cancelled()
             while counters()["records_cancelled"] < 100:  # perhaps by the thread that reads columns
                 await asyncio.sleep(0.001)
-            peer.clear_script()
-            peer.release()
+            let_go(peer)
             stays = producer.send("t", b"stays", partition=0)
             assert (await asyncio.wait_for(stays, WAIT_S)).offset == 0
         assert peer.values("t", 0) == [b"stays"]
