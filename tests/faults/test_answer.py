@@ -209,6 +209,7 @@ def test_a_partition_number_that_cannot_be_does_not_become_memory(peer: Peer, nu
         assert " that does not parse" in str(error)
         assert str(number) in str(error)
         rule.cancel()
+        producer.warmup("t", timeout=WAIT_S)
         assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
 
 
