@@ -50,7 +50,7 @@ def test_a_record_that_cannot_leave_fails_at_its_deadline_and_never_arrives(
     peer.on(INIT_PRODUCER_ID).hold()
 
     async def main() -> None:
-        async with quick_async_producer(peer, linger_ms=0) as producer:
+        async with quick_async_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
             await soon(producer.partitions_for("t"))
             before = producer.send_nowait("t", b"before", partition=0)
             began_s = time.monotonic()
@@ -179,7 +179,7 @@ def test_a_purge_that_is_cancelled_goes_on(peer: Peer) -> None:
     peer.on(INIT_PRODUCER_ID).hold()
 
     async def main() -> None:
-        async with quick_async_producer(peer, linger_ms=0) as producer:
+        async with quick_async_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
             await soon(producer.partitions_for("t"))
             record = producer.send_nowait("t", b"x", partition=0)
             purging = asyncio.create_task(producer.purge())

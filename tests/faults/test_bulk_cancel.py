@@ -136,7 +136,7 @@ def test_who_waits_for_it_goes_on(peer: Peer) -> None:
     """Threads and tasks, though the batch, which others share, has not ended."""
     peer.on(INIT_PRODUCER_ID).hold()
     found: list[BaseException | None] = []
-    with quick_producer(peer, linger_ms=0) as producer:
+    with quick_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
         producer.partitions_for("t")
         other = producer.send("t", b"other", partition=0)
         bulk = send_to_first(producer, values_of("bulk", 20))
@@ -231,7 +231,7 @@ def test_a_task_that_is_cancelled_takes_its_bulk_back(peer: Peer) -> None:
     peer.on(INIT_PRODUCER_ID).hold()
 
     async def main() -> None:
-        async with quick_async_producer(peer, linger_ms=0) as producer:
+        async with quick_async_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
             await asyncio.wait_for(producer.partitions_for("t"), WAIT_S)
             task = asyncio.create_task(
                 producer.send_many("t", values_of("back", 100), partitions=[0] * 100)

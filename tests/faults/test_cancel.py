@@ -88,7 +88,12 @@ def test_memory_that_others_wait_for_comes_back(peer: Peer) -> None:
     """A send that waits for memory goes on when records are cancelled that fill it."""
     peer.on(INIT_PRODUCER_ID).hold()
     with quick_producer(
-        peer, linger_ms=0, batch_size=16_384, buffer_memory=1 << 17, max_block_ms=LONG_MS
+        peer,
+        linger_ms=0,
+        warmup_topics=["t"],
+        batch_size=16_384,
+        buffer_memory=1 << 17,
+        max_block_ms=LONG_MS,
     ) as producer:
         producer.partitions_for("t")
         futures: list[RecordFuture] = []

@@ -33,7 +33,7 @@ def error_of(future: Any) -> RecordDeadlineError:
 def test_a_record_that_cannot_leave_fails_at_its_deadline_and_never_arrives(peer: Peer) -> None:
     """Its neighbours in the batch go without it."""
     rule = peer.on(INIT_PRODUCER_ID).hold()
-    with quick_producer(peer, linger_ms=0) as producer:
+    with quick_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
         producer.partitions_for("t")
         before = producer.send("t", b"before", partition=0)
         began_s = time.monotonic()
@@ -83,7 +83,7 @@ def test_the_callback_runs_once_on_the_delivery_thread(peer: Peer) -> None:
         seen.append((threading.current_thread().name, type(error)))
 
     rule = peer.on(INIT_PRODUCER_ID).hold()
-    with quick_producer(peer, linger_ms=0) as producer:
+    with quick_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer:
         producer.partitions_for("t")
         late = producer.send("t", b"late", partition=0, deadline=0.01, on_delivery=note)
         other = producer.send("t", b"other", partition=0, on_delivery=note)
@@ -124,7 +124,9 @@ def test_a_record_that_is_acknowledged_in_time_is_not_touched(peer: Peer) -> Non
 
 def test_with_plug_ins_the_deadline_holds_as_well(peer: Peer) -> None:
     rule = peer.on(INIT_PRODUCER_ID).hold()
-    with quick_producer(peer, value_serializer=str.encode, linger_ms=0) as producer:
+    with quick_producer(
+        peer, value_serializer=str.encode, linger_ms=0, warmup_topics=["t"]
+    ) as producer:
         producer.partitions_for("t")
         late = producer.send("t", "late", partition=0, deadline=0.01)
         assert not error_of(late).was_sent

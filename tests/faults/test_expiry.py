@@ -142,6 +142,7 @@ def test_records_expire_in_flight_and_a_late_answer_changes_nothing(peer: Peer) 
         delivery_timeout_ms=TIMEOUT_MS,
         request_timeout_ms=TIMEOUT_MS,
         linger_ms=0,
+        warmup_topics=["t"],
     ) as producer:
         late = producer.send(
             "t", b"late", partition=0, on_delivery=lambda metadata, error: calls.append(error)
@@ -170,6 +171,7 @@ def test_records_that_never_left_expire_without_a_trace(peer: Peer) -> None:
         delivery_timeout_ms=2_000,
         request_timeout_ms=2_000,
         linger_ms=0,
+        warmup_topics=["t"],
     ) as producer:
         futures = [producer.send("t", b"x", partition=partition) for partition in range(3)]
         errors = [future.exception(BOUND_S) for future in futures]

@@ -72,7 +72,7 @@ def test_after_an_expiry_the_next_batch_waits_for_the_answer(peer: Peer) -> None
     peer.on(INIT_PRODUCER_ID).delay(2.5)  # its request outlives it by so much
     peer.on(PRODUCE).hold()
     with new_producer(
-        peer, delivery_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
+        peer, warmup_topics=["t"], delivery_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
     ) as producer:
         first = producer.send("t", b"1", partition=0)
         assert isinstance(first.exception(BOUND_S), DeliveryTimeoutError)
@@ -94,7 +94,11 @@ def test_callbacks_of_expired_records_may_send_again(peer: Peer) -> None:
     again: list[RecordFuture] = []
     have_expired = threading.Event()
     with new_producer(
-        peer, batch_size=16_384, delivery_timeout_ms=2_000, request_timeout_ms=1_000
+        peer,
+        warmup_topics=["t"],
+        batch_size=16_384,
+        delivery_timeout_ms=2_000,
+        request_timeout_ms=1_000,
     ) as producer:
 
         def send_again(metadata: object, error: object) -> None:

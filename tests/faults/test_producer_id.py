@@ -63,7 +63,10 @@ def test_records_that_fail_because_the_broker_refuses_name_it(
     """P-F.5.1: for this once, or for good."""
     peer = new_peer({"t": 1})
     peer.on(INIT_PRODUCER_ID).error(code).hold()
-    with caplog.at_level(logging.WARNING), quick_producer(peer, linger_ms=0) as producer:
+    with (
+        caplog.at_level(logging.WARNING),
+        quick_producer(peer, linger_ms=0, warmup_topics=["t"]) as producer,
+    ):
         future = producer.send("t", b"x")
         peer.wait_until_held()
         peer.release()

@@ -136,7 +136,7 @@ def test_a_transaction_with_purged_records_cannot_be_committed(new_peer: PeerFac
 
 def test_a_closed_producer_has_nothing_to_purge(peer: Peer) -> None:
     rule = peer.on(INIT_PRODUCER_ID).hold()
-    producer = quick_producer(peer)
+    producer = quick_producer(peer, warmup_topics=["t"])
     producer.partitions_for("t")
     producer.send("t", b"x")
     assert producer.purge(in_flight=True) == 1
