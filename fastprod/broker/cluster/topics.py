@@ -426,13 +426,17 @@ class Topics:
         return spread(count, factor, self._node_ids, self._live)[len(before) :]
 
     def change_config(
-        self, name: str, overrides: Mapping[str, str | None], is_only_checked: bool = False
+        self,
+        name: str,
+        changed: Callable[[TopicConfig], Mapping[str, str | None]],
+        is_only_checked: bool = False,
     ) -> None:
-        """Give a topic these settings in place of those it has of its own.
+        """Give a topic other settings in place of those it has of its own.
 
         Args:
             name: of the topic.
-            overrides: Kafka's names and values.
+            changed: makes them, Kafka's names and values, of those that the topic has now; nobody
+                changes these meanwhile.
             is_only_checked: say what is wrong, and change nothing.
 
         Raises:
@@ -442,7 +446,7 @@ class Topics:
         with self._lock:
             topic = self._changeable(name)
             try:
-                config = self._topic_config(overrides)
+                config = self._topic_config(changed(topic.config))
             except InvalidConfigError as error:
                 raise TopicError(INVALID_CONFIG, str(error)) from None
             if is_only_checked:

@@ -23,7 +23,6 @@ from fastprod.error_codes import (
     INVALID_REQUEST,
     NONE,
     POLICY_VIOLATION,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from fastprod.errors import ConfigError
 from fastprod.protocol.messages.alter_configs import (
@@ -47,7 +46,6 @@ from fastprod.protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations."""
 
-_NO_TOPIC: Final = "This server has no topic '{}'."
 _LIST_OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 
 
@@ -80,11 +78,10 @@ class IncrementalAlterConfigsApi:
     ) -> None:
         is_only_checked = call.message.validate_only
         if asked.resource_type == TOPIC:
-            topic = self._topics.get(asked.resource_name)
-            if topic is None:
-                raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, _NO_TOPIC.format(asked.resource_name))
-            overrides = _new_overrides(topic.config, asked.configs)
-            self._topics.change_config(topic.name, overrides, is_only_checked)
+            name, configs = asked.resource_name, asked.configs
+            self._topics.change_config(
+                name, lambda config: _new_overrides(config, configs), is_only_checked
+            )
             return
         changes = _changes(asked.configs)
         _alter_node(self._settings, asked.resource_name, call, changes, is_only_checked)
@@ -120,7 +117,8 @@ class AlterConfigsApi:
             if value is None:
                 raise TopicError(INVALID_REQUEST, f"Null value not supported for : {name}")
         if asked.resource_type == TOPIC:
-            self._topics.change_config(asked.resource_name, given, call.message.validate_only)
+            name, is_only_checked = asked.resource_name, call.message.validate_only
+            self._topics.change_config(name, lambda _: given, is_only_checked)
             return
         node_id = _node_id(asked.resource_name, call.node_id)
         changes = {**dict.fromkeys(self._settings.changed(node_id)), **given}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fastprod.broker.network.connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from fastprod.broker.network.rate_quota import UNLIMITED
+from fastprod.broker.server.apis import alter_configs
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.error_codes import (
     INVALID_CONFIG,
@@ -30,6 +32,7 @@ from support.broker.replica_world import replicated
 from support.broker.world import BrokerWorld, batch_of
 
 BROKER = 4
+WAIT_S = 30.0
 COUNT, RATE = "max.connections", "max.connection.creation.rate"
 PER_IP, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -245,6 +248,29 @@ def test_settings_of_a_topic_hold_at_once() -> None:
         alter(world, resource("t", change("max.message.bytes", None, DELETE), kind=2))
         assert overrides(world) == {"min.insync.replicas": "2"}
         assert world.produce(batch_of(b"x" * 200)).error_code == NONE
+
+
+def test_two_who_change_a_topic_at_once_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes while the first one looks at what the topic has."""
+    look = alter_configs._new_overrides
+    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
+        second = threading.Thread(
+            target=alter,
+            args=(world, resource("t", change("segment.ms", "7"), kind=2)),
+            kwargs={"node_id": 1},
+        )
+
+        def look_slowly(*args: Any) -> Any:
+            found = look(*args)
+            if threading.current_thread() is not second:
+                second.start()
+                second.join(0.2)  # it is kept waiting, or it is done
+            return found
+
+        monkeypatch.setattr(alter_configs, "_new_overrides", look_slowly)
+        alter(world, resource("t", change("retention.ms", "1000"), kind=2))
+        second.join(WAIT_S)
+        assert overrides(world) == {"retention.ms": "1000", "segment.ms": "7"}
 
 
 def test_a_list_gets_longer_and_shorter() -> None:
