@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from kept_process import KeptProcess
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 
 
 class MockCluster:

@@ -322,6 +322,7 @@ def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
     return done.stdout
 
 
+@pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
     """KIP-664: kafka-transactions.sh."""
     kafka_jars.resolve()

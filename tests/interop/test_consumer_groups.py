@@ -147,6 +147,7 @@ def test_javas_console_consumer_goes_on_where_it_has_committed(broker: Broker) -
     assert offsets == dict.fromkeys(range(PARTITIONS), 50)
 
 
+@pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_javas_group_command_lists_describes_resets_and_deletes(broker: Broker) -> None:
     """B-E2: kafka-consumer-groups.sh."""
     kafka_jars.resolve()

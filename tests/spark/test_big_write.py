@@ -38,7 +38,7 @@ def test_a_big_write_needs_no_more_memory_than_a_small_one(
     command = (sys.executable, "-m", "fastprod", "broker", "--port", "0", "--discard")
     broker = KeptProcess("fastprod broker", (*command, "--topic", "t:4"), tmp_path / "log")
     try:
-        address = broker.wait_for_output(r"listening on ([^;\s]+);", 20.0)[1]
+        address = broker.wait_for_output(r"listening on ([^;\s]+);", 60.0)[1]
         frame = spark.range(0, rows, 1, max(2, rows // ROWS_A_TASK)).selectExpr(
             f"concat(lpad(string(id), 12, '0'), '{'x' * 88}') value"
         )

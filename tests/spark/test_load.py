@@ -28,7 +28,7 @@ from fastprod.spark.jobs.load_job import LoadJob
 from fastprod.spark.jobs.manifest import Manifest
 from support.records.readers import ReadRecord, read_with_confluent
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 Load = Callable[..., Result]
 Records = Callable[[], list[ReadRecord]]

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 import kafka_admin
 
-READ_TIMEOUT_S = 30.0
+READ_TIMEOUT_S = 60.0
 READER_GROUP = "fastprod-reader"
 CONSUMED_AT_ONCE = 500
 LEADER_MOVES = {KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
