@@ -192,6 +192,25 @@ def test_who_is_fenced_hears_it_from_every_later_call(
     assert committed(peer) == [[]] * 3
 
 
+def test_what_failed_with_the_producer_was_not_given_up_by_its_close(new_peer: PeerFactory) -> None:
+    """P-I.6, P-A.9: however soon after the error it comes."""
+    peer = new_peer({"t": 3}, features=features(2))
+    for number in range(30):
+        producer = quick_producer(peer, transactional_id=f"ledger {number}", linger_ms=60_000)
+        try:
+            producer.init_transactions(WAIT_S)
+            producer.begin_transaction()
+            future = producer.send("t", b"x")
+            peer.on(TXN_OFFSET_COMMIT).error(PRODUCER_FENCED)
+            with pytest.raises(ProducerFencedError):
+                producer.send_offsets_to_transaction({("t", 0): 1}, "group", WAIT_S)
+        finally:
+            producer.close(0)
+        error = future.exception(WAIT_S)
+        assert isinstance(error, KafkaError)
+        assert error.code == PRODUCER_FENCED
+
+
 @LEVELS
 @pytest.mark.parametrize("code", [INVALID_PRODUCER_EPOCH, 10, 48, 87])
 def test_a_record_that_fails_makes_the_commit_fail_and_an_abort_heals(

@@ -306,10 +306,10 @@ cdef bint _turn(IoThread* io) noexcept nogil:
     io.counters.loops += 1
     take_announced(io)      # first: what was commanded before an announcement goes before it
     obey_all(io)
+    if io.fatal_code != 0:      # also at the end: what has failed for good was not given up
+        abort_all(io, io.fatal_code)
     if stop == STOP_NOW:
         return False
-    if io.fatal_code != 0:
-        abort_all(io, io.fatal_code)
     expire(io)
     for slot in range(io.node_count):
         if io.nodes[slot] != NULL:

@@ -161,13 +161,13 @@ class TxnRequestHandler:
 
     def abortable_error(self, error: KafkaError) -> None:
         """The transaction is to be aborted; the producer stays usable."""
-        self.result.fail(error)
         self.manager.transition_to_abortable_error(error)
+        self.result.fail(error)
 
     def fatal_error(self, error: KafkaError) -> None:
         """The producer is finished."""
-        self.result.fail(error)
         self.manager.transition_to_fatal_error(error)
+        self.result.fail(error)  # after it: who hears of this may go on at once
 
     def fail(self, error: KafkaError) -> None:
         """It is not sent, for something else has failed."""
