@@ -204,10 +204,11 @@ class PeerCluster(Stage):
             leaders_to: the node that takes over its partitions; None: they keep their leader.
         """
         peer = self.node(node_id)
-        peer.refuse_connections()
-        peer.close_all()
+        # First: who loses its connection asks at once, and perhaps never again.
         with self._journal.lock:
             self._state.addresses.pop(node_id, None)
+        peer.refuse_connections()
+        peer.close_all()
         if leaders_to is not None:
             self._state.lead_from(node_id, leaders_to)
 
