@@ -575,7 +575,7 @@ class TransactionManager:
             self._last_error = error
             _LOG.error("the transactional producer has failed: %s", error)
             self._open_gate(False)
-            # What is queued fails with it, too, also if who hears of it closes the producer at once.
+            # What is queued fails with it, too, also if who hears of it closes the producer then.
             self._engine.set_producer_id_error(str(error))
             self._engine.fail(UNKNOWN_SERVER_ERROR if error.code is None else error.code)
             if self._pending is not None:
