@@ -431,7 +431,8 @@ class Authentications:
             session.is_ready = True
             self._connections.authenticated(session.slot, None)
             return
-        session.due_ms = max(session.due_ms, session.began_ms + _BETWEEN_MS)
+        # From now on: when the broker has begun to count, nobody here can know.
+        session.due_ms = max(session.due_ms, now_ms + _BETWEEN_MS)
         session.is_held = False
         self._connections.hold(session.slot, False)
         self._connections.authenticated(session.slot, took_ms)
