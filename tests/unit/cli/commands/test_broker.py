@@ -21,6 +21,14 @@ from unit.cli.conftest import Run
 PATIENCE_S = 30.0
 
 
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored() -> Iterator[None]:
+    """Whoever runs the tests under nohup has SIGHUP ignored, and commands would inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @contextmanager
 def started(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and what its first line says."""
