@@ -18,7 +18,7 @@ from fastprod._core.delivery.result cimport (
     incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
     result_new_apart, result_part, result_release, result_resolve, result_take_back, sort_futures,
 )
-from fastprod._core.delivery.wait_habit cimport forget_waits, note_wait, wait_slice
+from fastprod._core.delivery.wait_habit cimport end_wait, forget_waits, note_wait, wait_slice
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t item_count)
@@ -161,6 +161,7 @@ cdef class RecordFuture:
             with nogil:
                 until_ns = min(deadline_ns, fp_now_ns() + SLICE_NS)
                 wait_slice(result, until_ns)
+            end_wait()
             if self._is_done():
                 return 0
             PyErr_CheckSignals()

@@ -22,9 +22,6 @@ cdef extern from *:
 
 cdef enum:
     MOST_WAITS = 1000
-    # Where more threads wait than two, each takes the GIL, the loop and the socket from the next
-    # one: the I/O thread alone is quicker, and fills batches.
-    FEW = 2
 
 
 cdef int32_t note_send(Incomplete* list) noexcept nogil:
@@ -35,7 +32,7 @@ cdef int32_t note_send(Incomplete* list) noexcept nogil:
         fp_waits = 0
         fp_sent_to = list
     fp_waited = 0
-    return fp_waits if fp_load_i32(&fp_waiting) < FEW else 0
+    return fp_waits if fp_load_i32(&fp_waiting) == 0 else 0
 
 
 cdef void note_wait() noexcept nogil:
@@ -48,11 +45,10 @@ cdef void wait_slice(Result* result, int64_t until_ns) noexcept nogil:
         result_drive(result, until_ns)
     result_urge(result)
     result_wait(result, until_ns)
-    end_wait()
 
 
 cdef bint begin_wait() noexcept nogil:
-    return fp_add_i32(&fp_waiting, 1) <= FEW
+    return fp_add_i32(&fp_waiting, 1) == 1
 
 
 cdef void end_wait() noexcept nogil:

@@ -9,7 +9,7 @@ from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_load_ptr, fp_now_ns
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_NONE, RESULT_DONE, RESULT_SPLIT, Result, result_resolve,
 )
-from fastprod._core.delivery.wait_habit cimport wait_slice
+from fastprod._core.delivery.wait_habit cimport end_wait, wait_slice
 from fastprod._core.records.record_batch cimport Record
 
 from fastprod.records import OffsetRange
@@ -190,6 +190,7 @@ cdef bint _is_settled(Result** at, int32_t settled, int64_t until_ns) noexcept n
         if until_ns == 0 or fp_now_ns() >= until_ns:
             return False
         wait_slice(result, until_ns)
+        end_wait()
 
 
 cdef FpStatus rows_wait(
