@@ -8,8 +8,8 @@ from fastprod._core.delivery.result cimport Incomplete, Result
 cdef int32_t note_send(Incomplete* list) noexcept nogil
 # This thread waits for a record.
 cdef void note_wait() noexcept nogil
-# Wait for a result until `until_ns`; where nobody else waits, by doing the I/O thread's work. `end_wait`
-# follows, when the GIL is there again: who waits for that may be overtaken by who drives.
+# Wait for a result until `until_ns`; where nobody else waits, by doing the I/O thread's work.
+# `end_wait` follows when the GIL is there again: who waits for it may be overtaken by who drives.
 cdef void wait_slice(Result* result, int64_t until_ns) noexcept nogil
 # This thread waits from now on, for records of whatever producer; returns whether alone.
 cdef bint begin_wait() noexcept nogil
