@@ -127,6 +127,8 @@ cdef struct Appended:
     # What an append did, for its caller.
     int32_t waits                   # in: note_send; 0: leave the sending to the I/O thread
     Result* known                   # in: a result the caller has a reference to already, or NULL
+    Result** future_result          # in, with `future`: its own, written before it can be told
+    uint32_t* future_index
     Result* result                  # one reference, the caller's, unless it is `known`
     uint32_t index                  # of the first record
     uint32_t count                  # how many records it took
@@ -146,7 +148,7 @@ cdef int topic_set_partition_count(Topic* topic, int32_t count) noexcept nogil
 # same batch as it is: out.count of them, up to some 16 kB, under one lock. `extra`: slabs that the
 # caller waited for, taken over in any case (the rest returns to the pool). `future`: an owned
 # PyObject reference to attach to the first for callbacks, or NULL; on any status but FP_OK it stays
-# the caller's.
+# the caller's. Its callbacks may run before this returns, if the caller does not have the GIL.
 # FP_OK; FP_EXHAUSTED: wait for out.need_bytes and call again; FP_TOO_LARGE; FP_CLOSED; FP_NOMEM.
 # Never blocks but on the partition's lock. THREADS any.
 cdef FpStatus accumulator_append(

@@ -306,6 +306,8 @@ cdef FpStatus _append_locked(
     if batch.result != out.known:
         result_retain(batch.result)
     if future != NULL:
+        out.future_result[0] = out.result   # who runs callbacks may be faster than our caller
+        out.future_index[0] = out.index
         result_attach(batch.result, future, out.index)
     return FP_OK
 

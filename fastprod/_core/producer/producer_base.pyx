@@ -386,6 +386,8 @@ cdef class ProducerBase:
         cdef RecordFuture future = new_future(topic, NULL, 0)
         cdef void* attached = NULL
         appended.known = NULL
+        appended.future_result = &future.result_
+        appended.future_index = &future.index
         appended.waits = note_send(&self.engine_.accumulator.incomplete)
         future.timestamp_ms = record.timestamp_ms
         future.key_size = record.key_size

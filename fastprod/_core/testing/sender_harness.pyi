@@ -1,5 +1,6 @@
 """A Python door to the sender's steps, for tests alone."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 from fastprod._core.delivery.future import RecordFuture
@@ -30,6 +31,7 @@ class SenderDoor:
         headers: bytes | None = None,
         waited_for_bytes: int = 0,
         looks: bool = True,
+        on_delivery: Callable[[Any, Any], object] | None = None,
     ) -> RecordFuture | None:
         """Append a record; None: the pool is exhausted.
 
@@ -42,6 +44,7 @@ class SenderDoor:
             headers: encoded, their count first.
             waited_for_bytes: memory that the caller waited for, taken from the pool now.
             looks: False: the I/O thread is busy, and takes no notice yet.
+            on_delivery: called as that of `send`; only the append has told the future its result.
         """
     @property
     def need_bytes(self) -> int:

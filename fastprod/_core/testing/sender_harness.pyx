@@ -3,6 +3,8 @@
 The clock is the test's: batches are created at `now_ms`, and every step sees it.
 """
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
@@ -91,7 +93,7 @@ cdef class SenderDoor:
         return ref.topic.partitions[index]
 
     def append(self, str topic, bytes value, bytes key=None, int partition=-1, timestamp_ms=1,
-               bytes headers=None, size_t waited_for_bytes=0, bint looks=True):
+               bytes headers=None, size_t waited_for_bytes=0, bint looks=True, on_delivery=None):
         """A future, or None when the pool is exhausted: `need_bytes` says how much to wait for."""
         cdef Record record
         cdef Slab* extra = NULL
@@ -99,7 +101,8 @@ cdef class SenderDoor:
         cdef TopicRef ref = self.engine.topic_ref(topic)
         cdef FpStatus status
         cdef Partition* chosen
-        cdef RecordFuture future
+        cdef RecordFuture future = new_future(topic, NULL, 0)
+        cdef void* attached = NULL
         record.value = <const uint8_t*>PyBytes_AS_STRING(value)
         record.value_size = len(value)
         record.key = NULL
@@ -115,24 +118,33 @@ cdef class SenderDoor:
         record.timestamp_ms = timestamp_ms
         appended.known = NULL
         appended.waits = 0
+        future.timestamp_ms = timestamp_ms
+        future.key_size = record.key_size
+        future.value_size = record.value_size
+        if on_delivery is not None:
+            future.callbacks = on_delivery
+            appended.future_result = &future.result_
+            appended.future_index = &future.index
+            attached = <PyObject*>future
         if waited_for_bytes > 0:
             check(pool_take(&self.engine.accumulator.pool, waited_for_bytes, False, &extra))
         status = accumulator_append(
-            &self.engine.accumulator, ref.topic, partition, &record, 1, extra, NULL, &appended)
+            &self.engine.accumulator, ref.topic, partition, &record, 1, extra, attached, &appended)
         if status == FP_EXHAUSTED:
             self.need_bytes = appended.need_bytes
             return None
         check(status)
+        if attached != NULL:
+            Py_INCREF(future)
+        else:
+            future.result_ = appended.result
+            future.index = appended.index
         if appended.index == 0:
             chosen = ref.topic.partitions[appended.partition]
             chosen.tail.created_ns = self.engine.io.now_ns
             chosen.tail.last_attempt_ns = self.engine.io.now_ns
         if looks:
             self._turn()    # the I/O thread has been woken
-        future = new_future(topic, appended.result, appended.index)
-        future.timestamp_ms = timestamp_ms
-        future.key_size = record.key_size
-        future.value_size = record.value_size
         return future
 
     def obey(self):

@@ -382,3 +382,19 @@ def test_futures_of_one_batch_have_consecutive_offsets() -> None:
     futures = [sender.send(b"%d" % i) for i in range(5)]
     sender.succeed(sender.drain_anyhow(), 45)
     assert [outcome(each).offset for each in futures] == [45, 46, 47, 48, 49]  # type: ignore[union-attr]
+
+
+def test_callbacks_may_run_before_their_sender_is_back() -> None:
+    """A large record is appended without the GIL, and may be acknowledged before the sender has it
+    again: the future knows its result from the append, not from its sender. Contract P-A.3.13."""
+    sender = steps()
+    told: list[tuple[int, int]] = []
+    sender.send(b"first")
+    future = sender.door.append(
+        TOPIC, b"second", partition=0, on_delivery=lambda each, _: told.append(each[1:3])
+    )
+    assert future is not None
+    sender.succeed(sender.drain_anyhow(), base_offset=7)
+    sender.engine.run_deliveries(0)
+    assert told == [(0, 8)]
+    assert future.result(0).offset == 8
