@@ -9,7 +9,7 @@ cdef class LoopFuture(Awaiter):
     cdef object context         # its contextvars.Context
     cdef list more              # further (callback, context)
     cdef object found           # the outcome, once it is known and was no error
-    cdef object cancel_message
+    cdef readonly object _cancel_message    # for asyncio.gather
     cdef bint is_found
     cdef bint is_cancelled
     cdef bint is_watched        # its loop will wake it

@@ -145,7 +145,7 @@ cdef class LoopFuture(Awaiter):
             return False
         self.unwatch()
         self.is_cancelled = True
-        self.cancel_message = msg
+        self._cancel_message = msg
         callbacks = self.more or []
         if self.callback is not None:
             callbacks = [(self.callback, self.context), *callbacks]
@@ -156,9 +156,9 @@ cdef class LoopFuture(Awaiter):
     def _make_cancelled_error(self):
         """For asyncio.gather."""
         from asyncio import CancelledError   # not with this module: an import costs 20 ms
-        if self.cancel_message is None:
+        if self._cancel_message is None:
             return CancelledError()
-        return CancelledError(self.cancel_message)
+        return CancelledError(self._cancel_message)
 
     def add_done_callback(self, function, *, context=None):
         """Call ``function(future)`` in the event loop once it is done.

@@ -170,6 +170,35 @@ def test_a_cancelled_wait_ends_at_once_and_once(run: Run) -> None:
     run(main())
 
 
+@EVERY_LOOP
+def test_a_gather_that_returns_exceptions_ends_when_its_futures_are_cancelled(run: Run) -> None:
+    """It looks at their `_cancel_message`. `wait` itself ends in any case."""
+
+    async def main() -> None:
+        steps = Steps()
+        futures = [await_future(steps.send()) for _ in range(3)]
+        some = asyncio.gather(*futures, return_exceptions=True)
+        futures[1].cancel("enough")
+        answered(steps)
+        done, _ = await asyncio.wait([some], timeout=SOON_S)
+        assert done == {some}
+        first, second, third = some.result()
+        assert [getattr(each, "offset", None) for each in (first, third)] == [0, 1]
+        assert isinstance(second, asyncio.CancelledError)
+        assert second.args == ("enough",)
+
+        futures = [await_future(steps.send()) for _ in range(3)]
+        every = asyncio.gather(*futures, return_exceptions=True)
+        assert every.cancel()
+        done, _ = await asyncio.wait([every], timeout=SOON_S)
+        assert done == {every}
+        with pytest.raises(asyncio.CancelledError):
+            await every
+        assert all(each.record.cancelled() for each in futures)
+
+    run(main())
+
+
 def test_many_waits_with_time_outs_leave_nothing_behind() -> None:
     """The record's own outcome is not lost with the waits for it."""
 
