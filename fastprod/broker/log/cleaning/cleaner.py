@@ -140,7 +140,9 @@ def _newest(
 ) -> OffsetMap:
     """The newest offset of each key from `first_dirty` on, as far as there is room."""
     newest = OffsetMap(log.config.cleaner_buffer_bytes)
-    transactions = CleanedTransactions(log.aborted)
+    # Whose markers lie before that are over: what their producers wrote since then counts.
+    aborted = [each for each in log.aborted if each.last_offset >= first_dirty]
+    transactions = CleanedTransactions(aborted)
     for segment in segments:
         for batch in _batches(segment, max(segment.base_offset, first_dirty), is_stopped):
             if batch.is_control:

@@ -207,6 +207,27 @@ def test_an_aborted_value_replaces_nothing(directory: Path | None, is_open: bool
     made.log.close()
 
 
+def test_what_a_producer_deletes_after_an_abort_stays_deleted(directory: Path | None) -> None:
+    """B-C4.6: a transaction that was aborted before the dirty part says nothing of later ones."""
+    made = CompactedLog(directory)
+    made.append([(b"key", b"old")])
+    made.append([(b"x", b"aborted")], 1, is_transactional=True)
+    made.end(1, is_commit=False)
+    push(made)
+    clean(made.log, made.clock.time_ms())
+    assert [each.producer_id for each in made.log.aborted] == [1]
+    made.append([(b"key", None)], 1, is_transactional=True)
+    made.end(1, is_commit=True)
+    for _ in range(3):
+        push(made)
+        clean(made.log, made.clock.time_ms())
+        made.check()
+        made.clock.advance(1001)
+    offsets = [each.offset for batch in made.log.batches() for each in batch.records()]
+    assert offsets[0] > 0
+    made.log.close()
+
+
 def test_the_last_batch_of_a_producer_stays_as_a_header(directory: Path | None) -> None:
     """B-C4.6: a follower that copies the log, or a restart, learns its next sequence from it."""
     made = CompactedLog(directory)
