@@ -397,8 +397,8 @@ class Topics:
             topic = self._changeable(name)
             before = topic.partitions
             check_growth(name, len(before), count, assignment)
-            replicas = [*self._more_replicas(before, count, assignment)]
-            self._refuse_too_many(len(replicas))
+            self._refuse_too_many(count - len(before))  # Before billions are spread.
+            replicas = self._more_replicas(before, count, assignment)
             if is_only_checked:
                 return topic
             # Nobody can find them before they are written down.

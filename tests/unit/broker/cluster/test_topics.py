@@ -314,6 +314,22 @@ def test_partitions_of_all_topics_have_an_end() -> None:
     world.topics.create("b", 3)
 
 
+def test_a_topic_with_billions_of_partitions_is_refused_before_they_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CreatePartitions: a list of them takes the memory of the machine, and all threads wait."""
+
+    def listed(count: int, *_: Any) -> list[list[int]]:
+        raise AssertionError(f"{count:,} partitions are listed")
+
+    topics = World().topics
+    topics.create("t", 1)
+    monkeypatch.setattr("fastprod.broker.cluster.topics.spread", listed)
+    with pytest.raises(TopicError, match="2,147,483,646 partitions more") as refused:
+        topics.add_partitions("t", 2**31 - 1)
+    assert refused.value.code == POLICY_VIOLATION
+
+
 def test_replicas_are_chosen_once_for_all_partitions_that_are_alike() -> None:
     """B-D4.7: who asks for 10,000 topics of 100,000 partitions must not keep others for minutes."""
     topics = World().topics
