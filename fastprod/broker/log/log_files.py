@@ -36,6 +36,7 @@ class LogFiles:
         "_clock",
         "_directory",
         "_flush_lock",
+        "_has_gaps",
         "_has_new_names",
         "_is_clean",
         "_is_closed",
@@ -57,6 +58,7 @@ class LogFiles:
         self._flush_lock = threading.Lock()
         self._offsets_lock = threading.Lock()
         self._has_new_names = False
+        self._has_gaps = False
         self._is_clean = True
         self._is_closed = False
         self._start_offset = 0
@@ -139,10 +141,15 @@ class LogFiles:
 
     def new_cleaned(self, base_offset: int, config: LogConfig) -> FileSegment:
         """Make the files of a segment that is to take the place of others."""
-        if self.folder.read_cleaned() is None:
-            # First: a log that has gaps must be known by it.
-            self.folder.write_cleaned(0, config.sync != "never")
+        self.note_gaps(config)
         return self.folder.new_cleaned(base_offset, self._clock.time_ms(), config)
+
+    def note_gaps(self, config: LogConfig) -> None:
+        """Before the first gap: a log that has some must be known by it, whatever its policy is."""
+        if not self._has_gaps:
+            if self.folder.read_cleaned() is None:
+                self.folder.write_cleaned(0, config.sync != "never")
+            self._has_gaps = True
 
     def swap(
         self, cleaned: Segment, replaced: Sequence[Segment], end_offset: int, config: LogConfig

@@ -101,9 +101,20 @@ class ReplicaLog(Log):
                 is_whole = at == 0 and info.size_bytes == view.nbytes
                 batch = records if is_whole else view[at : at + info.size_bytes]
                 self._roll_if_due(info, now_ms)
+                if info.base_offset > self._end_offset:
+                    self._note_gaps()
                 appended = Appended(batch, info.base_offset, info.last_offset, info.max_timestamp)
                 self._take(appended, info, info.partition_leader_epoch, now_ms)
                 at += info.size_bytes
+
+    def _note_gaps(self) -> None:
+        """The leader's log was compacted, this one perhaps never: a start must know the gaps."""
+        self._segments[-1].allow_gaps()
+        if self._files is not None:
+            try:
+                self._files.note_gaps(self.config)
+            except OSError as error:
+                self._fail("note the gaps of", error)
 
     def truncate_to(self, offset: int) -> int:
         end_offset = super().truncate_to(offset)

@@ -251,6 +251,9 @@ class FileSegment:
                 self._is_dirty = True
                 raise
 
+    def allow_gaps(self) -> None:
+        self._config = self._config.__replace__(compact=True)
+
     def finish(self) -> None:
         if self._times.last != (self.max_timestamp, self._largest_offset):
             # One entry for the end, unless an earlier `finish` has added it.

@@ -184,6 +184,9 @@ class MemorySegment:
     def flush(self, complete: bool = False) -> None:
         """Nothing to sync."""
 
+    def allow_gaps(self) -> None:
+        """They always may."""
+
     def finish(self) -> None:
         """Nothing to complete: the chunks are the index."""
 

@@ -118,6 +118,12 @@ class Segment(Protocol):
             OSError: syncing failed.
         """
 
+    def allow_gaps(self) -> None:
+        """From now on a batch may begin behind the end of the one before, as compaction leaves it.
+
+        Otherwise what follows a gap counts as damaged when the segment is walked.
+        """
+
     def finish(self) -> None:
         """Complete the indexes.
 

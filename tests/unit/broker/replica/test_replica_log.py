@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_error import LogError
 from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.threads.clock import SystemClock
+from support.broker.log_batches import batch
 from support.broker.world import batch_of
 
 
@@ -41,8 +44,8 @@ def test_the_high_watermark_never_falls() -> None:
 def test_a_follower_has_the_bytes_epochs_and_producers_of_its_leader() -> None:
     log = new_log()
     append(log, 0, b"a", b"b" * 20_000)
-    batch = bytearray(batch_of(b"c", producer_id=7, producer_epoch=0, base_sequence=0))
-    log.append(batch, 3)
+    sent = bytearray(batch_of(b"c", producer_id=7, producer_epoch=0, base_sequence=0))
+    log.append(sent, 3)
     follower = copied(log)
     assert follower.log_end_offset == 3
     assert b"".join(map(bytes, follower.read(0, 1 << 20, True, 3))) == b"".join(
@@ -60,6 +63,22 @@ def test_what_does_not_continue_the_log_is_refused() -> None:
     follower = copied(log)
     with pytest.raises(LogError, match="does not continue"):
         follower.append_as_follower(log.read(0, 1 << 20, True, 1)[0])
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_gaps_of_a_compacted_leader_outlive_a_kill(tmp_path: Path, truncates: bool) -> None:
+    """B-C4.6, B-C8.3: also when the topic is no longer compacted, and this log never was."""
+    log = ReplicaLog(tmp_path, "t", 0, LogConfig(), SystemClock())
+    for offset in (3, 4, 9, 20):
+        log.append_as_follower(bytes(batch(1, base_offset=offset)))
+    if truncates:
+        log.truncate_to(20)
+    again = ReplicaLog(tmp_path, "t", 0, LogConfig(), SystemClock())
+    kept = [3, 4, 9] if truncates else [3, 4, 9, 20]
+    assert again.log_end_offset == log.log_end_offset == kept[-1] + 1
+    assert [each.base_offset for each in again.batches()] == kept
+    again.close()
+    log.close()
 
 
 def test_a_log_that_begins_anew_is_empty_there() -> None:
