@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 import fastprod.spark
 from fastprod.broker.broker import Broker
 from fastprod.errors import ConfigError
+from fastprod.security.secret import Secret
 from fastprod.spark.sink import api
 from fastprod.spark.sink.commit_total import CommitTotal
+from fastprod.spark.sink.options import sink_options
 from support.records.readers import read_with_confluent
 
 PATIENCE_S = 60
@@ -58,6 +60,29 @@ def test_a_write_returns_rows_bytes_offsets_and_seconds(
     assert result.offsets == {topic: {0: (0, 4), 1: (0, 4)}}
     assert result.seconds > 0
     assert len(values(broker, topic)) == 10
+
+
+def test_settings_become_text_that_means_the_same_or_are_refused() -> None:
+    def settings_of(**kafka: object) -> dict[str, str]:
+        given = api._options(["a:1", "b:2"], "t", "at_least_once", kafka, None, "")
+        return dict(sink_options(given).settings)
+
+    found = settings_of(
+        acks=1,
+        enable_idempotence=False,
+        ssl_enabled_protocols=("TLSv1.2", "TLSv1.3"),
+        sasl_username=None,
+        sasl_password=Secret("hunter2"),
+    )
+    assert found["bootstrap.servers"] == "a:1,b:2"
+    assert (found["acks"], found["enable.idempotence"]) == ("1", "false")
+    assert found["ssl.enabled.protocols"] == "TLSv1.2,TLSv1.3"
+    assert "sasl.username" not in found
+    assert found["sasl.password"] == "hunter2"
+    for wrong in (b"hunter2", ["hunter2", 1], {"a": "hunter2"}, object()):
+        with pytest.raises(ConfigError, match="sasl_password must be a str, a number") as raised:
+            settings_of(sasl_password=wrong)
+        assert "hunter2" not in str(raised.value)
 
 
 def test_a_write_whose_figures_are_lost_says_so(

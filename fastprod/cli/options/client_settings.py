@@ -118,7 +118,9 @@ class ClientSettings:
             raise click.UsageError(
                 "transactional.id is refused: the commands use no transactions; leave it out"
             )
-        return settings, config
+        # librdkafka's name for them means the same; who reads these settings need not know it.
+        servers = [settings.pop(name) for name in _SERVERS if name in settings]
+        return {**settings, "bootstrap.servers": servers[0]}, config
 
 
 def bootstrap_option(default: str = "") -> Option:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fastprod.errors import ConfigError
+from fastprod.security.secret import plain_text
 from fastprod.spark.hidden_options import hiding
 from fastprod.spark.session import check_session
 from fastprod.spark.sink.commit_total import CommitTotal
@@ -29,7 +30,7 @@ OUTPUT_MODES: Final = ("append", "update", "complete")
 def write(
     df: DataFrame,
     *,
-    bootstrap_servers: str,
+    bootstrap_servers: str | Sequence[str],
     topic: str | None = None,
     guarantee: str = "at_least_once",
     kafka: Mapping[str, object] | None = None,
@@ -40,10 +41,11 @@ def write(
     Args:
         df: with the columns `value` and, if wanted, `key`, `topic`, `partition`, `headers` and
             `timestamp`, as for ``format("kafka")``.
-        bootstrap_servers: host:port, several with commas.
+        bootstrap_servers: host:port, several with commas or as a list.
         topic: of all rows; None: each row's column `topic`.
         guarantee: "at_least_once": a task that fails and is repeated writes its rows again.
-        kafka: further settings of the producer by Kafka's names, dots or underscores.
+        kafka: further settings of the producer by Kafka's names, dots or underscores: text, numbers,
+            bools or lists of text; None: not given.
         options: further options of the sink, such as ``{"header.origin": "nightly"}``; their names
             are taken in lower case. Values of headers are in none of Spark's plans.
 
@@ -79,7 +81,7 @@ def write(
 def write_stream(
     df: DataFrame,
     *,
-    bootstrap_servers: str,
+    bootstrap_servers: str | Sequence[str],
     checkpoint: str,
     topic: str | None = None,
     output_mode: str = "append",
@@ -96,7 +98,7 @@ def write_stream(
 
     Args:
         df: a streaming DataFrame with the columns of `write`.
-        bootstrap_servers: host:port, several with commas.
+        bootstrap_servers: host:port, several with commas or as a list.
         checkpoint: folder where Spark keeps how far the query is.
         topic: of all rows; None: each row's column `topic`.
         output_mode: "append", "update" or "complete".
@@ -104,7 +106,8 @@ def write_stream(
             one micro-batch after the other.
         query_name: what Spark's lists show.
         guarantee: "at_least_once": a micro-batch that is repeated writes its rows again.
-        kafka: further settings of the producer by Kafka's names, dots or underscores.
+        kafka: further settings of the producer by Kafka's names, dots or underscores: text, numbers,
+            bools or lists of text; None: not given.
         options: further options of the sink; their names are taken in lower case.
 
     Returns:
@@ -255,7 +258,7 @@ def _enter(df: DataFrame) -> None:
 
 
 def _options(
-    bootstrap_servers: str,
+    bootstrap_servers: str | Sequence[str],
     topic: str | None,
     guarantee: str,
     kafka: Mapping[str, object] | None,
@@ -275,12 +278,33 @@ def _options(
             key=TOTAL_PATH,
         )
     for name, value in (kafka or {}).items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        given["kafka." + name.replace("_", ".")] = text
-    given["kafka.bootstrap.servers"] = bootstrap_servers
+        if value is not None:
+            given["kafka." + name.replace("_", ".")] = _text(name, value)
+    given["kafka.bootstrap.servers"] = _text("bootstrap_servers", bootstrap_servers)
     given["guarantee"] = guarantee
     if topic is not None:
         given["topic"] = topic
     if total_path:
         given[TOTAL_PATH] = total_path
     return hiding(given)
+
+
+def _text(name: str, value: object) -> str:
+    """A setting as an option of Spark's, which is text; no message shows the value.
+
+    Raises:
+        ConfigError: it has no text that means the same.
+    """
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return ",".join(map(plain_text, value))
+    raise ConfigError(
+        f"{name} must be a str, a number, a bool or a list of str, not {type(value).__name__}: "
+        f"Spark carries settings to its workers as text",
+        key=name,
+    )

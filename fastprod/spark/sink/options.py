@@ -24,6 +24,7 @@ MISSING_BOOTSTRAP: Final = (
     "Kafka option bootstrap.servers is not set. Please make sure it is set and retry."
 )
 _PRODUCER: Final = "kafka."
+_SERVERS: Final = ("bootstrap.servers", "metadata.broker.list")
 _HEADER: Final = "header."
 _HEADER_COLUMN: Final = "header.column."
 _INT64_MAX: Final = 2**63 - 1
@@ -144,7 +145,7 @@ class SinkOptions:
         Raises:
             ConfigError: bootstrap.servers is missing, or a setting is unknown or wrong.
         """
-        if not any(name == "bootstrap.servers" for name, _ in self.settings):
+        if not any(name.replace("_", ".") in _SERVERS for name, _ in self.settings):
             raise ConfigError(MISSING_BOOTSTRAP, key="kafka.bootstrap.servers")
         for name, value in self.settings:
             _refuse_java(name, value)
@@ -174,10 +175,13 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name, choices in _CHOICES.items():
         if name in lower and lower[name].strip().lower() not in choices:
             _refuse(name, lower[name], f"must be one of {', '.join(choices)} in this version")
-    settings = {**BULK_SETTINGS}
-    for name, value in lower.items():
-        if name.startswith(_PRODUCER):
-            settings[name.removeprefix(_PRODUCER)] = _ROUND_ROBIN.get(value, value)
+    settings = {
+        name.removeprefix(_PRODUCER): _ROUND_ROBIN.get(value, value)
+        for name, value in lower.items()
+        if name.startswith(_PRODUCER)
+    }
+    dotted = {name.replace("_", ".") for name in settings}
+    settings |= {name: each for name, each in BULK_SETTINGS.items() if name not in dotted}
     topic = lower.get("topic")
     return SinkOptions(
         tuple(sorted(settings.items())),

@@ -46,6 +46,14 @@ def test_an_option_goes_before_a_property_before_the_file_before_the_default(
     }
 
 
+def test_servers_by_librdkafkas_name_reach_every_reader_by_kafkas(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("metadata.broker.list=seed:9092\n")
+    given = settings(config_file=file)
+    assert given.servers == "seed:9092"
+    assert given.by_name == {"client.id": "d", "bootstrap.servers": "seed:9092"}
+
+
 def test_serializers_of_java_are_left_out_and_others_are_not() -> None:
     java = "org.apache.kafka.common.serialization.ByteArraySerializer"
     pairs = [f"key.serializer={java}", f"value.serializer={java}"]

@@ -23,6 +23,20 @@ def test_settings_are_the_bulk_defaults_and_what_is_given() -> None:
     options.check_settings()
 
 
+def test_a_setting_by_another_of_its_names_is_given_once() -> None:
+    options = sink_options(
+        {
+            "kafka.metadata.broker.list": "127.0.0.1:9092",
+            "kafka.batch_size": "1000",
+            "kafka.linger_ms": "7",
+        }
+    )
+    options.check_settings()
+    config = ProducerConfig(dict(options.settings))
+    assert (config.batch_size, config.linger_ms) == (1000, 7)
+    assert [str(each) for each in config.bootstrap_servers] == ["127.0.0.1:9092"]
+
+
 def test_options_survive_pickling_and_are_the_same_whatever_their_order() -> None:
     one = sink_options({**BOOTSTRAP, "kafka.acks": "1", "topic": " t "})
     other = sink_options({"topic": "t", "kafka.acks": "1", **BOOTSTRAP})
