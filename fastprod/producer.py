@@ -40,7 +40,7 @@ from fastprod.log import Log, load_logging
 from fastprod.plugins.plugged_send import PluggedSend, as_record, record_fields
 from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord
-from fastprod.security.secret import Secret, is_unicode
+from fastprod.security.secret import Secret, credential_fault
 from fastprod.topic_name import check_topic_name
 from fastprod.transactional_producer import TransactionalProducer
 
@@ -246,7 +246,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
             password: the user's, not empty; shown nowhere.
 
         Raises:
-            ConfigError: one of both is empty, or is no text that UTF-8 has.
+            ConfigError: one of both is empty, has a NUL or more than 32,767 bytes, or is no text
+                that UTF-8 has.
             IllegalStateError: security_protocol or sasl_mechanism use no user name and password.
             ProducerClosedError: `close` was called.
 
@@ -258,8 +259,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
             if not value:
                 raise ConfigError(f"{name} is empty", key=name)
-            if not is_unicode(value):
-                raise ConfigError(f"{name} cannot be written as UTF-8", key=name)
+            fault = credential_fault(value)
+            if fault:
+                raise ConfigError(f"{name} {fault}", key=name)
         self._network_client.set_sasl_credentials(username, password)
         self._sasl_user = (username, Secret(password))
 

@@ -16,13 +16,12 @@ from fastprod.security.sasl_settings import (
     SaslSettings,
     TokenEndpoint,
 )
-from fastprod.security.secret import HIDDEN, Secret
+from fastprod.security.secret import HIDDEN, Secret, credential_fault
 from fastprod.security.tls_resolution import pem_source
 from fastprod.security.unsecured_token import configured_token
 
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _URLS: Final = ("https://", "http://", "file://")
-_LINE_LIMIT_BYTES: Final = 32_767
 
 
 class ConfiguredCallback:
@@ -103,12 +102,9 @@ def _check_credentials(
         key = spelled.get(name, name)
         if not values[name]:
             raise ConfigError(f"{key} is missing: {mechanism} needs it", key=key)
-        if len(values[name].encode("utf-8", "surrogatepass")) > _LINE_LIMIT_BYTES:
-            raise ConfigError(
-                f"{key} = {HIDDEN}: takes more than {_LINE_LIMIT_BYTES:,} bytes", key=key
-            )
-        if "\0" in values[name]:
-            raise ConfigError(f"{key} = {HIDDEN}: has a NUL character", key=key)
+        fault = credential_fault(values[name])
+        if fault:
+            raise ConfigError(f"{key} = {HIDDEN}: {fault}", key=key)
 
 
 def _token_callback(

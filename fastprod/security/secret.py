@@ -24,6 +24,7 @@ _WORDS: Final = (
 
 # Longer than any path that a system takes: then it is no path.
 _LONGEST_SHOWN: Final = 4_096
+_LONGEST_CREDENTIAL_BYTES: Final = 32_767  # Kafka's limit of a line of text
 
 
 class Secret(str):
@@ -85,6 +86,18 @@ def shown_path(path: str) -> str:
     """Return a path for an error or a log; not if it is rather the text of a key or a token."""
     is_text = "-----BEGIN" in path or "\n" in path or len(path) > _LONGEST_SHOWN
     return HIDDEN if is_text else repr(path)
+
+
+def credential_fault(text: str) -> str:
+    """Why SASL cannot send a text as a user name or password; "": it can.
+
+    A NUL separates PLAIN's fields, and at a password's end makes no difference to SCRAM.
+    """
+    if not is_unicode(text):
+        return "cannot be written as UTF-8"
+    if len(text.encode()) > _LONGEST_CREDENTIAL_BYTES:
+        return f"takes more than {_LONGEST_CREDENTIAL_BYTES:,} bytes"
+    return "has a NUL character" if "\0" in text else ""
 
 
 def is_unicode(text: str) -> bool:

@@ -19,6 +19,7 @@ from fastprod.errors import (
     DeliveryTimeoutError,
     IllegalStateError,
     KafkaError,
+    MetadataTimeoutError,
 )
 
 USER, PASSWORD, WRONG = "ada", "wonderland", "looking-glass"
@@ -127,6 +128,23 @@ def test_a_listener_without_sasl() -> None:
     assert plain.bootstrap_servers in text
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_client_without_sasl_at_a_listener_with_it(protocol: str) -> None:
+    """Such a listener answers ApiVersions, and closes the connection at any other request."""
+    with Broker(topics={"t": 1}, sasl_users={USER: PASSWORD}, tls=protocol == "SSL") as asks:
+        settings = {"bootstrap_servers": asks.bootstrap_servers, "security_protocol": protocol}
+        if protocol == "SSL":
+            settings["enable_ssl_certificate_verification"] = "false"
+        text, ends_s = "", time.monotonic() + WAIT_S
+        with KafkaProducer(settings, max_block_ms=300) as made:
+            while "closed the connection" not in text and time.monotonic() < ends_s:
+                with pytest.raises(MetadataTimeoutError) as caught:
+                    made.partitions_for("t")
+                text = str(caught.value)
+    assert f"security_protocol is {protocol}; then set it to SASL_{protocol}" in text
+    assert asks.bootstrap_servers in text
+
+
 def test_a_user_who_is_replaced_is_tried_at_once(broker: Broker) -> None:
     """Users 20: no new producer, and no wait for a backoff."""
     with producer(broker, WRONG) as made:
@@ -136,6 +154,10 @@ def test_a_user_who_is_replaced_is_tried_at_once(broker: Broker) -> None:
         assert PASSWORD not in repr(vars(made))
         with pytest.raises(ConfigError, match="sasl_password is empty"):
             made.set_sasl_credentials(USER, "")
+        for wrong in (PASSWORD + "\0", PASSWORD + "\udcff", PASSWORD * 4_000):
+            with pytest.raises(ConfigError, match="sasl_password") as raised:
+                made.set_sasl_credentials(USER, wrong)
+            assert PASSWORD not in str(raised.value)
 
 
 def test_a_producer_without_a_password_has_none_to_replace() -> None:

@@ -28,7 +28,7 @@ from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.mechanism import MechanismError
 from fastprod.config_values import BootstrapAddress
 from fastprod.errors import KafkaError
-from fastprod.protocol.api_keys import API_NAMES
+from fastprod.protocol.api_keys import API_NAMES, API_VERSIONS
 from fastprod.protocol.field_types import SchemaError
 
 _SLOT = 0
@@ -63,7 +63,7 @@ class EngineChannel:
         self._timeout_s = timeout_s
         self._deadline_s = 0.0
         self._token = 0
-        self._has_answered = False
+        self._has_answered = self._has_answered_more = False
         self._authenticator: Authenticator | None = None
         self._engine = Engine(**engine_settings(access.config))
         self._engine.start()
@@ -166,6 +166,7 @@ class EngineChannel:
             # An answer without data: the connection ended, and the next event says why.
             if event.kind == EventKind.ON_RESPONSE and event.data is not None:
                 self._has_answered = True
+                self._has_answered_more |= what != API_NAMES[API_VERSIONS]
                 return event.data
 
     def _next_event(self, otherwise: str) -> ControlEvent:
@@ -200,7 +201,14 @@ class EngineChannel:
         )
         step = "" if self._authenticator is None else self._authenticator.step.value
         text = (
-            reasons.connection_reason(self.where, event, limits, not self._has_answered, step)
+            reasons.connection_reason(
+                self.where,
+                event,
+                limits,
+                not self._has_answered,
+                step,
+                may_want_sasl=self._access.credentials is None and not self._has_answered_more,
+            )
             or f"the connection to broker {self.where} ended"
         )
         if event.reason != CloseReason.CLOSE_NOT_CONNECTED:

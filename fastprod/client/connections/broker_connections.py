@@ -343,8 +343,10 @@ class BrokerConnections:
         if event.reason == CloseReason.CLOSE_TLS:
             text = self._tls_text(node_id, event)
         elif text is None:
+            is_new = self._sasl is None and not self._requests.has_answers
+            where, limits = self.where(node_id), self._limits
             text = reasons.connection_reason(
-                self.where(node_id), event, self._limits, was_preparing, sasl_step
+                where, event, limits, was_preparing, sasl_step, may_want_sasl=is_new
             )
         if failure is None and text is not None and not is_told:
             failure = NetworkError(text)

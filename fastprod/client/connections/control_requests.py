@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.engine_view import EngineView
+from fastprod.protocol.api_keys import API_VERSIONS
 
 
 class PendingRequest(NamedTuple):
@@ -28,6 +29,9 @@ class ControlRequests:
     Args:
         engine: sends.
         slot: ``slot(node_id)``: the engine's number for a node.
+
+    Attributes:
+        has_answers: whether any broker has answered anything but ApiVersions.
     """
 
     def __init__(self, engine: EngineView, slot: Callable[[int], int]) -> None:
@@ -35,6 +39,7 @@ class ControlRequests:
         self._slot = slot
         self._tokens = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
+        self.has_answers = False
 
     def send(
         self, frame: bytes, pending: PendingRequest, releases: bytes = b"", *, ending: int = 0
@@ -59,4 +64,7 @@ class ControlRequests:
 
     def take(self, event: ControlEvent) -> PendingRequest:
         """The request that an ON_RESPONSE event answers; it is no longer under way."""
-        return self._pending.pop(event.token)
+        pending = self._pending.pop(event.token)
+        if event.data is not None and pending.api_key != API_VERSIONS:
+            self.has_answers = True
+        return pending

@@ -21,6 +21,9 @@ _OTHER_PROTOCOL: Final = {
 }
 
 
+_WITH_SASL: Final = {"PLAINTEXT": "SASL_PLAINTEXT", "SSL": "SASL_SSL"}
+
+
 class Limits(NamedTuple):
     """The settings that a connection may run into."""
 
@@ -30,7 +33,13 @@ class Limits(NamedTuple):
 
 
 def connection_reason(
-    where: str, event: ControlEvent, limits: Limits, was_preparing: bool, sasl_step: str = ""
+    where: str,
+    event: ControlEvent,
+    limits: Limits,
+    was_preparing: bool,
+    sasl_step: str = "",
+    *,
+    may_want_sasl: bool = False,
 ) -> str | None:
     """Return why the connection to `where` ended, or None if nobody needs to know.
 
@@ -40,6 +49,7 @@ def connection_reason(
         limits: those in force.
         was_preparing: it had not answered ApiVersions yet.
         sasl_step: what an authentication under way waited for; "": none was.
+        may_want_sasl: there was none, and nothing but ApiVersions has ever been answered.
     """
     reason, err = event.reason, event.err
     if reason == CloseReason.CLOSE_NOT_CONNECTED:
@@ -65,6 +75,14 @@ def connection_reason(
             return (
                 f"{where} closed the connection before it answered ApiVersions{how}: is it a "
                 f"Kafka broker, and its listener {limits.security_protocol}?"
+            )
+        if may_want_sasl:
+            # A listener for SASL answers ApiVersions, and closes at any other request.
+            ours = limits.security_protocol
+            return (
+                f"broker {where} closed the connection{how}, and has answered ApiVersions alone: "
+                f"does its listener ask for SASL? security_protocol is {ours}; then set it to "
+                f"{_WITH_SASL.get(ours, ours)}, and sasl_mechanism with what that needs"
             )
         return f"broker {where} closed the connection{how}"
     return None

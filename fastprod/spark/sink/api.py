@@ -44,8 +44,8 @@ def write(
         bootstrap_servers: host:port, several with commas or as a list.
         topic: of all rows; None: each row's column `topic`.
         guarantee: "at_least_once": a task that fails and is repeated writes its rows again.
-        kafka: further settings of the producer by Kafka's names, dots or underscores: text, numbers,
-            bools or lists of text; None: not given.
+        kafka: further settings of the producer by Kafka's names, dots or underscores: text,
+            numbers, bools or lists of text; None: not given.
         options: further options of the sink, such as ``{"header.origin": "nightly"}``; their names
             are taken in lower case. Values of headers are in none of Spark's plans.
 
@@ -106,8 +106,8 @@ def write_stream(
             one micro-batch after the other.
         query_name: what Spark's lists show.
         guarantee: "at_least_once": a micro-batch that is repeated writes its rows again.
-        kafka: further settings of the producer by Kafka's names, dots or underscores: text, numbers,
-            bools or lists of text; None: not given.
+        kafka: further settings of the producer by Kafka's names, dots or underscores: text,
+            numbers, bools or lists of text; None: not given.
         options: further options of the sink; their names are taken in lower case.
 
     Returns:

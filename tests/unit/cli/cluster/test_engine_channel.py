@@ -66,6 +66,14 @@ def test_a_wrong_password_is_told_without_it(broker: Broker) -> None:
     assert "wr0ng" not in str(error)
 
 
+def test_a_client_without_sasl_is_told_that_the_listener_asks_for_it(broker: Broker) -> None:
+    given = broker.client_settings("ada")
+    settings = {name: each for name, each in given.items() if not name.startswith("sasl.")}
+    refusal = pytest.raises(ConnectionTrouble, match="does its listener ask for SASL")
+    with connected(settings | {"security.protocol": "SSL"}) as connection, refusal:
+        connection.metadata(["t"])
+
+
 def test_a_mechanism_that_is_not_offered_is_told(broker: Broker) -> None:
     given = broker.client_settings("ada") | {
         "sasl.mechanism": "OAUTHBEARER",

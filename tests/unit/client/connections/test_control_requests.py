@@ -6,7 +6,7 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.connections.control_requests import ControlRequests, PendingRequest
-from fastprod.protocol.api_keys import METADATA, SASL_AUTHENTICATE
+from fastprod.protocol.api_keys import API_VERSIONS, METADATA, SASL_AUTHENTICATE
 from support.engine.network_world import RecordedEngine
 
 
@@ -22,6 +22,19 @@ def test_each_request_has_a_token_by_which_its_answer_is_known() -> None:
         assert requests.take(answer) is pending
         with pytest.raises(KeyError):
             requests.take(answer)
+
+
+def test_answers_beyond_api_versions_are_noticed() -> None:
+    requests = ControlRequests(RecordedEngine(), lambda node_id: node_id)
+    for api_key, data, has_answers in [
+        (API_VERSIONS, b"a", False),
+        (METADATA, None, False),  # the connection ended
+        (METADATA, b"a", True),
+        (METADATA, None, True),
+    ]:
+        token = requests.send(b"f", PendingRequest(api_key, 0, 1))
+        requests.take(ControlEvent(EventKind.ON_RESPONSE, token=token, data=data))
+        assert requests.has_answers is has_answers
 
 
 def test_a_request_may_go_over_a_spare_connection() -> None:

@@ -47,6 +47,18 @@ def test_a_connection_without_an_errno_is_explained_all_the_same() -> None:
     assert "no route" in text
 
 
+@pytest.mark.parametrize(("ours", "wanted"), [("PLAINTEXT", "SASL_PLAINTEXT"), ("SSL", "SASL_SSL")])
+def test_a_peer_that_has_answered_api_versions_alone_may_ask_for_sasl(
+    ours: str, wanted: str
+) -> None:
+    event = ControlEvent(EventKind.ON_DISCONNECTED, 0, reason=CloseReason.CLOSE_REMOTE)
+    limits = LIMITS._replace(security_protocol=ours)
+    text = connection_reason(WHERE, event, limits, False, may_want_sasl=True)
+    assert text is not None
+    assert text.startswith(f"broker {WHERE} closed the connection, and has answered ApiVersions")
+    assert f"security_protocol is {ours}; then set it to {wanted}, and sasl_mechanism" in text
+
+
 def test_an_unanswered_request_names_the_limit() -> None:
     """P-G.2.4."""
     text = reason_of(CloseReason.CLOSE_LOCAL, timed_out=True)
