@@ -36,6 +36,7 @@ class DeadlineThread:
         self._numbers = itertools.count()
         self._most = _FEW
         self._thread: threading.Thread | None = None
+        self._is_starting = False
         self._is_over = False
 
     def add(self, future: RecordFuture, due_ns: int, limit_us: int) -> None:
@@ -45,19 +46,33 @@ class DeadlineThread:
             future: the record's.
             due_ns: when, by time.monotonic_ns().
             limit_us: how long it has had by then, for the error.
+
+        Raises:
+            RuntimeError: the system gives no thread; the next call tries again.
         """
         with self._changed:
             if self._is_over:
                 return
+            self._start()
             entry = (due_ns, next(self._numbers), limit_us, future)
             heapq.heappush(self._heap, entry)
             if len(self._heap) > self._most:
                 self._forget_done()
+            if self._heap and self._heap[0] is entry:
+                self._changed.notify()
+
+    def _start(self) -> None:
+        """Start the thread, unless that was done; again after a start that failed."""
+        if self._is_starting:
+            return  # a signal handler's call, in the midst of its own thread's
+        try:
+            self._is_starting = True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            if self._thread.ident is None:  # also after Ctrl-C before it had started
                 self._thread.start()
-            elif self._heap and self._heap[0] is entry:
-                self._changed.notify()
+        finally:
+            self._is_starting = False
 
     def _forget_done(self) -> None:
         """The acknowledged ones, when they may be most: so that each is looked at about twice."""

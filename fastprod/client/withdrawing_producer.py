@@ -57,7 +57,11 @@ class WithdrawingProducer:
         self._deadlines = DeadlineThread(client_id, weakref.WeakMethod(self._missed_deadline))
 
     def _keep_deadline(self, future: RecordFuture, due_ns: int, limit_us: int) -> None:
-        self._deadlines.add(future, due_ns, limit_us)
+        try:
+            self._deadlines.add(future, due_ns, limit_us)
+        except BaseException:  # no thread, or Ctrl-C: its sender will have no future
+            future.cancel()
+            raise
 
     def _missed_deadline(self, error: KafkaError) -> None:
         self._metrics.count_error()

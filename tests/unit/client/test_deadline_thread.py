@@ -7,6 +7,8 @@ import time
 import weakref
 from typing import Any, cast
 
+import pytest
+
 from fastprod._core.delivery.future import RecordFuture
 from fastprod.client.deadline_thread import DeadlineThread
 from fastprod.errors import KafkaError
@@ -126,4 +128,22 @@ def test_a_record_that_cannot_be_failed_keeps_no_other_from_it(caplog: Any) -> N
     assert owner.told.acquire(timeout=WAIT_S)
     assert failed == ["fine"]
     assert "could not be failed at its deadline" in caplog.text
+    thread.end()
+
+
+def test_where_the_system_gave_no_thread_the_next_record_asks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    owner, failed = Owner(), list[str]()
+    thread = DeadlineThread("client", weakref.WeakMethod(owner.missed))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            add(thread, Record("without", failed), time.monotonic_ns())
+    add(thread, Record("with", failed), time.monotonic_ns())
+    assert owner.told.acquire(timeout=WAIT_S)
+    assert failed == ["with"]
     thread.end()
