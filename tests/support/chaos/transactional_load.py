@@ -68,6 +68,7 @@ class TransactionalLoad:
         self._calls = calls
         self._chance = random.Random(plan.seed)
         self._number = 0
+        self._last_position = 0
         self._block_s = plan.settings["max_block_ms"] / 1000
 
     def run(self, over: threading.Event) -> None:
@@ -151,11 +152,11 @@ class TransactionalLoad:
         try:
             producer.begin_transaction()
             self._fill(producer, sent)
+            if has_offsets:
+                position = self._send_offsets(producer)
             if aborts:
                 self._abort(producer, sent)
                 return False
-            if has_offsets:
-                position = self._send_offsets(producer)
             is_ending = True
             self._again("commit_transaction", producer.commit_transaction)
         except KafkaError as error:
@@ -215,7 +216,9 @@ class TransactionalLoad:
             time.sleep(self._time_out_s * 1.2)
 
     def _send_offsets(self, producer: KafkaProducer) -> int:
-        position = self.positions[-1] + self._chance.randrange(1, 100)
+        # None comes twice, so that one that was aborted is known if it is found.
+        self._last_position += self._chance.randrange(1, 100)
+        position = self._last_position
         offsets = {(self._topic, 0): position}
         self._again(
             "send_offsets_to_transaction",
