@@ -84,6 +84,12 @@ def broker_steps() -> list[Step]:
             1_200,
             "tests/broker_faults/test_coordinator_kill.py",
         ),
+        pytest_step(
+            "clients",
+            "clients and tools of others on our broker, each loop killed 10 times: docs/clients.md",
+            3_600,
+            *("-m", "client", "--clients-table", "docs/clients.md", "tests/interop"),
+        ),
     ]
 
 

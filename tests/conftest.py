@@ -23,7 +23,7 @@ from support.security import secured_kafka  # noqa: E402
 from support.security.authority import CertificateAuthority  # noqa: E402
 from support.security.secured_kafka import Secured  # noqa: E402
 
-pytest_plugins = ["support.peer.fixtures"]
+pytest_plugins = ["support.clients.client_table", "support.peer.fixtures"]
 
 KAFKA_FIXTURES = {"kafka", "kafka3", "secured", "secured3"}
 SPARK_TESTS = TESTS / "spark"

@@ -28,6 +28,7 @@ from kafka.admin import NewTopic as KafkaNewTopic
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
+from support.clients.client_table import ClientRow
 from support.records.readers import READERS, ReadRecord, stream_with_aiokafka
 
 TIMEOUT_S = 30.0
@@ -36,6 +37,8 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 MODES = ("plain", "idempotent")
 NOW_MS = time.time_ns() // 1_000_000 - 60_000
 JAVA = "Java (ProducerPerformance)"
+SENT = "sends with and without idempotence, with each codec"
+READ = "reads what each of the producers sent with each codec, as it was sent"
 TABLE = Path(__file__).parents[2] / "build" / "broker-clients.md"
 
 
@@ -219,6 +222,7 @@ def test_every_consumer_finds_each_record_as_it_was_sent(
     codec: str,
     broker: Broker,
     tried: dict[tuple[str, str, str], Tried],
+    client_row: ClientRow,
 ) -> None:
     """B-B2.1, B-B2.2, B-B2.3: content, key, headers, timestamp; offsets without gaps."""
     PRODUCERS[client](broker.bootstrap_servers, "t", mode == "idempotent", codec)
@@ -239,6 +243,10 @@ def test_every_consumer_finds_each_record_as_it_was_sent(
                 for offset, each in enumerate(sent)
             ]
         counts[name] = sum(map(len, found.values()))
+    if client != "fastprod":
+        client_row(client, SENT)
+    for name in CONSUMERS:
+        client_row(name, READ)
     tried[client, mode, codec] = Tried(counts, sum(log.size_bytes for log in logs))
 
 
@@ -269,6 +277,7 @@ def test_every_consumer_finds_what_the_java_producer_sent(
     broker: Broker,
     tried: dict[tuple[str, str, str], Tried],
     tmp_path: Path,
+    client_row: ClientRow,
 ) -> None:
     """B-B2.4"""
     kafka_jars.resolve()
@@ -286,6 +295,7 @@ def test_every_consumer_finds_what_the_java_producer_sent(
     assert {each.value for each in stored} <= {each.value for each in RECORDS}
     for read in CONSUMERS.values():
         assert by_partition(read(broker.bootstrap_servers, "t", ends)) == by_partition(stored)
+    client_row("kafka-producer-perf-test.sh", SENT)
     counts = dict.fromkeys(CONSUMERS, len(stored))
     tried[JAVA, mode, codec] = Tried(counts, sum(log.size_bytes for log in logs))
 

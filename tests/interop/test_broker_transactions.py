@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +20,7 @@ from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.errors import KafkaError
-from support.broker import transform_loop
-from support.broker.own_broker import OwnBroker
+from support.clients.client_table import ClientRow
 from support.records.readers import (
     read_with_confluent,
     stream_with_aiokafka,
@@ -37,7 +34,6 @@ PARTITIONS = 3
 TURNS = 5
 PER_TURN = 40
 TRANSACTIONS_COMMAND = "org.apache.kafka.tools.TransactionsCommand"
-LOOP = Path(transform_loop.__file__)
 
 Turn = Callable[[list[bytes], bool], None]
 """Sends values, and commits them or not."""
@@ -149,9 +145,13 @@ def check_turns(broker: Broker, client: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(client: str, broker: Broker) -> None:
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+    client: str, broker: Broker, client_row: ClientRow
+) -> None:
     """B-E4, B-C7.5"""
     check_turns(broker, client)
+    if client != "fastprod":
+        client_row(client, "transactions committed and aborted, of several partitions each")
 
 
 def test_the_producer_speaks_the_older_protocol_too() -> None:
@@ -189,8 +189,13 @@ def test_a_transaction_spans_three_nodes_while_its_coordinator_goes() -> None:
         assert told(broker.bootstrap_servers) == dict.fromkeys(range(PARTITIONS), expected)
 
 
-@pytest.mark.parametrize("reader", [stream_with_kafka_python, stream_with_aiokafka])
-def test_other_readers_skip_what_was_aborted(reader: object, broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("client", "reader"),
+    [("kafka-python", stream_with_kafka_python), ("aiokafka", stream_with_aiokafka)],
+)
+def test_other_readers_skip_what_was_aborted(
+    client: str, reader: object, broker: Broker, client_row: ClientRow
+) -> None:
     """P-E.5, B-C7.5"""
     servers = broker.bootstrap_servers
     with KafkaProducer(bootstrap_servers=servers, transactional_id="x") as producer:
@@ -211,9 +216,10 @@ def test_other_readers_skip_what_was_aborted(reader: object, broker: Broker) -> 
             break
     stream.close()
     assert found == [b"1", b"3", b"last"]
+    client_row(client, "reads the records of committed transactions alone")
 
 
-def test_a_zombie_is_fenced(broker: Broker) -> None:
+def test_a_zombie_is_fenced(broker: Broker, client_row: ClientRow) -> None:
     """B-E4: confluent-kafka's by ours, and ours by confluent-kafka's, and aiokafka's."""
     servers = broker.bootstrap_servers
     zombie = confluent(servers)
@@ -250,6 +256,8 @@ def test_a_zombie_is_fenced(broker: Broker) -> None:
     last.produce("t", b"last", partition=0)
     last.commit_transaction(WAIT_S)
     assert told(servers)[0] == [b"last"]
+    for client in ("confluent-kafka", "aiokafka"):
+        client_row(client, "its zombie is fenced, and nothing that it sent is read as committed")
 
 
 def test_an_abandoned_transaction_is_aborted() -> None:
@@ -275,47 +283,6 @@ def test_an_abandoned_transaction_is_aborted() -> None:
             producer.commit_transaction(WAIT_S)
 
 
-def loop(client: str, servers: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, str(LOOP), client, servers, str(count)]
-    tests = str(LOOP.parents[2])
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": tests, "PATH": ""}
-    )
-
-
-@pytest.mark.parametrize("client", transform_loop.CLIENTS)
-def test_a_loop_that_is_killed_copies_each_record_once(client: str, tmp_path: Path) -> None:
-    """B-E4, KIP-447: kill -9 of the loop, and of the broker, between any two steps."""
-    count = 400
-    values: list[bytes | None] = [b"%d" % number for number in range(count)]
-    options = ("--topic", "source:1", "--topic", "target:1")
-    with OwnBroker(tmp_path, options=options) as broker:
-        servers = broker.bootstrap_servers
-        with KafkaProducer(bootstrap_servers=servers) as producer:
-            for value in values:
-                producer.send("source", value)
-        for after in (3, 2):
-            worker = loop(client, servers, count)
-            try:
-                assert worker.stdout is not None
-                for _ in range(after):
-                    assert worker.stdout.readline(), "it has ended"
-                if after == 2:
-                    broker.kill()
-                    broker.restart()
-            finally:
-                worker.kill()
-                worker.communicate(timeout=WAIT_S)
-        worker = loop(client, servers, count)
-        try:
-            worker.communicate(timeout=2 * WAIT_S)
-        finally:
-            worker.kill()
-            worker.communicate(timeout=WAIT_S)
-        assert worker.returncode == 0
-        assert told(servers, "target") == {0: values}
-
-
 def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
     done = kafka_jars.run_class(class_name, *args, timeout_s=60.0)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -323,7 +290,7 @@ def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
 
 
 @pytest.mark.timeout(300)  # several JVMs, one after the other
-def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
+def test_javas_command_lists_describes_and_aborts(broker: Broker, client_row: ClientRow) -> None:
     """KIP-664: kafka-transactions.sh."""
     kafka_jars.resolve()
     # Longer than the command's four runs.
@@ -341,9 +308,12 @@ def test_javas_command_lists_describes_and_aborts(broker: Broker) -> None:
     run(*servers, "abort", *place, "--start-offset", "0")
     assert broker._partition("t", 1).log.last_stable_offset == 2
     assert told(broker.bootstrap_servers)[1] == []
+    client_row("kafka-transactions.sh", "list, describe, describe-producers and abort")
 
 
-def test_javas_producer_speaks_the_protocol_of_kafka_4(broker: Broker) -> None:
+def test_javas_producer_speaks_the_protocol_of_kafka_4(
+    broker: Broker, client_row: ClientRow
+) -> None:
     """B-E4, KIP-890: by its perf tool, a transaction each 10 ms."""
     kafka_jars.resolve()
     said = run(
@@ -359,9 +329,15 @@ def test_javas_producer_speaks_the_protocol_of_kafka_4(broker: Broker) -> None:
     assert len(ends) > 2
     assert {each.version for each in ends} == {5}
     assert broker.requests("AddPartitionsToTxn") == []
+    client_row(
+        "kafka-producer-perf-test.sh",
+        "3,000 records in transactions as of Kafka 4 (KIP-890)",
+    )
 
 
-def test_kafkas_tool_reads_what_is_kept_of_transactions(tmp_path: Path) -> None:
+def test_kafkas_tool_reads_what_is_kept_of_transactions(
+    tmp_path: Path, client_row: ClientRow
+) -> None:
     """B-E4, B-C3.4, B-C6.7, B-C7.2: kafka-dump-log, of the state, a log, its index and snapshot."""
     kafka_jars.resolve()
     with Broker(data_dir=tmp_path, topics={"t": 1}) as broker:
@@ -388,3 +364,6 @@ def test_kafkas_tool_reads_what_is_kept_of_transactions(tmp_path: Path) -> None:
     assert re.search(r"endTxnMarker: ABORT coordinatorEpoch: 0", dumped)
     assert re.search(r"producerId: 0 firstOffset: 2 lastOffset: 3 lastStableOffset: 4", dumped)
     assert re.search(r"producerId: 1 producerEpoch: 0 .*currentTxnFirstOffset: \S*4", dumped)
+    client_row(
+        "kafka-dump-log.sh", "reads the state of transactions, segments, their index and snapshot"
+    )

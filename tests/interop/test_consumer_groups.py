@@ -19,6 +19,7 @@ from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.coordinator.group.group_metadata import GroupMetadata
 from support.broker.own_broker import OwnBroker
+from support.clients.client_table import ClientRow
 from support.groups.group_members import MEMBERS, ConfluentMember, Ledger, Member, churn, work
 
 PARTITIONS = 6
@@ -48,13 +49,18 @@ def assert_each_once(ledger: Ledger, count: int = RECORDS) -> None:
 
 
 @pytest.mark.parametrize("client", MEMBERS)
-def test_a_group_reads_each_record_while_members_come_and_go(client: str, broker: Broker) -> None:
+def test_a_group_reads_each_record_while_members_come_and_go(
+    client: str, broker: Broker, client_row: ClientRow
+) -> None:
     """B-E2, B-B2.1, B-B2.2, B-B2.3: what was committed is not read again."""
     ledger = fill(broker.bootstrap_servers)
     counts = churn(lambda number: MEMBERS[client](broker.bootstrap_servers, "t", "g"), ledger)
     assert_each_once(ledger)
     assert len(counts) > 6
     assert broker.topic_names() == ["t"]
+    client_row(
+        client, f"a group whose members come and go reads {RECORDS:,} records, each committed once"
+    )
 
 
 def test_clients_of_all_kinds_are_one_group(broker: Broker) -> None:
@@ -129,7 +135,9 @@ def run(class_name: str, *args: str) -> str:
     return done.stdout
 
 
-def test_javas_console_consumer_goes_on_where_it_has_committed(broker: Broker) -> None:
+def test_javas_console_consumer_goes_on_where_it_has_committed(
+    broker: Broker, client_row: ClientRow
+) -> None:
     """B-E2, B-B2.4"""
     kafka_jars.resolve()
     fill(broker.bootstrap_servers, 300)
@@ -145,10 +153,13 @@ def test_javas_console_consumer_goes_on_where_it_has_committed(broker: Broker) -
     ).values()
     offsets = {each.partition: each.offset for each in found.result(TIMEOUT_S).topic_partitions}
     assert offsets == dict.fromkeys(range(PARTITIONS), 50)
+    client_row("kafka-console-consumer.sh", "goes on where its group has committed")
 
 
 @pytest.mark.timeout(300)  # several JVMs, one after the other
-def test_javas_group_command_lists_describes_resets_and_deletes(broker: Broker) -> None:
+def test_javas_group_command_lists_describes_resets_and_deletes(
+    broker: Broker, client_row: ClientRow
+) -> None:
     """B-E2: kafka-consumer-groups.sh."""
     kafka_jars.resolve()
     ledger = fill(broker.bootstrap_servers, 600)
@@ -168,6 +179,7 @@ def test_javas_group_command_lists_describes_resets_and_deletes(broker: Broker) 
     run(*asked, "--delete-offsets", "--topic", "t:0")
     run(*asked, "--delete")
     assert run(GROUP_COMMAND, *servers, "--list").split() == []
+    client_row("kafka-consumer-groups.sh", "lists, describes, resets and deletes a group")
 
 
 def test_admin_clients_see_groups(broker: Broker) -> None:

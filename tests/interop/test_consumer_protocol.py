@@ -19,6 +19,7 @@ from fastprod.broker import Broker
 from fastprod.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from support.broker.own_broker import OwnBroker
 from support.broker.world import wait_for
+from support.clients.client_table import ClientRow
 from support.groups.group_members import AssignedConfluentMember, Ledger, Member, churn, work
 
 PARTITIONS = 6
@@ -56,7 +57,9 @@ def the_group(broker: Broker) -> ConsumerGroup:
     return group
 
 
-def test_a_group_reads_each_record_while_members_come_and_go(broker: Broker) -> None:
+def test_a_group_reads_each_record_while_members_come_and_go(
+    broker: Broker, client_row: ClientRow
+) -> None:
     """B-E3, B-B2.1: what was committed is not read again, and is what the broker has."""
     ledger = fill(broker.bootstrap_servers)
     counts = churn(lambda number: member_of(broker), ledger)
@@ -66,6 +69,11 @@ def test_a_group_reads_each_record_while_members_come_and_go(broker: Broker) -> 
     assert code == 0
     assert {place[1]: each.offset for place, each in found.items()} == ledger.positions
     wait_for(lambda: the_group(broker).state_name == "Empty")
+    client_row(
+        "confluent-kafka",
+        f"a group that the broker assigns (KIP-848), whose members come and go, reads {RECORDS:,} "
+        "records, each committed once",
+    )
 
 
 def test_an_instance_that_restarts_has_what_it_had(broker: Broker) -> None:

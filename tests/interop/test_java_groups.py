@@ -12,6 +12,7 @@ import pytest
 import kafka_jars
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
+from support.clients.client_table import ClientRow
 from support.groups.java_member import JavaMember
 
 PARTITIONS = 6
@@ -39,8 +40,26 @@ def send_wave(servers: str, wave: int) -> None:
             producer.send("t", b"%d" % number, partition=number % PARTITIONS)
 
 
+def assert_committed_once(members: list[JavaMember], ends: dict[int, int]) -> None:
+    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for each in members:
+        for partition, first, last in each.committed:
+            ranges[partition].append((first, last))
+    for partition, end in ends.items():
+        position, missing = 0, 0
+        for first, last in sorted(ranges[partition]):
+            assert first >= position, (partition, first, position)
+            missing += first - position
+            position = last + 1
+        # What the killed one committed without a chance to say so.
+        assert missing <= 500, (partition, missing)
+        assert position == end
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_java_members_share_what_comes_each_record_once(protocol: str) -> None:
+def test_java_members_share_what_comes_each_record_once(
+    protocol: str, client_row: ClientRow
+) -> None:
     """B-E2, B-E3, B-B2.4: three; one leaves amid a wave, one is killed, one comes."""
     kafka_jars.resolve()
     with (
@@ -83,17 +102,10 @@ def test_java_members_share_what_comes_each_record_once(protocol: str) -> None:
         await_shares(members[2:], 2)
         for each in members[2:]:
             each.stop()
-    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for each in members:
-        for partition, first, last in each.committed:
-            ranges[partition].append((first, last))
-    for partition, end in ends.items():
-        position, missing = 0, 0
-        for first, last in sorted(ranges[partition]):
-            assert first >= position, (partition, first, position)
-            missing += first - position
-            position = last + 1
-        # What the killed one committed without a chance to say so.
-        assert missing <= 500, (partition, missing)
-        assert position == end
+    assert_committed_once(members, ends)
     assert all(each.count > 0 for each in members)
+    client_row(
+        "kafka-verifiable-consumer.sh",
+        f"a group by the {protocol} protocol reads {RECORDS:,} records while they come, one "
+        "leaves, one is killed and one comes: each committed once",
+    )
