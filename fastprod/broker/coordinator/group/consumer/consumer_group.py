@@ -423,10 +423,10 @@ class ConsumerGroup(Group):
             gone = member._replace(assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS)
             self._own(member, gone)
             self.members.pop(member_id, None)
-            instance = member.instance_id
-            if instance is not None and self.static_members.get(instance) == member_id:
-                del self.static_members[instance]
+            self._leave_instance(member)
             return
+        if member.instance_id != value.instance_id:
+            self._leave_instance(member)
         self.members[member_id] = member._replace(
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -439,6 +439,12 @@ class ConsumerGroup(Group):
         )
         if value.instance_id is not None:
             self.static_members[value.instance_id] = member_id
+
+    def _leave_instance(self, member: ConsumerGroupMember) -> None:
+        """A member is gone, or has come again as another instance."""
+        instance = member.instance_id
+        if instance is not None and self.static_members.get(instance) == member.member_id:
+            del self.static_members[instance]
 
     def _replay_current(self, record: ConsumerGroupRecord) -> None:
         member_id, value = record.key.member_id, record.value

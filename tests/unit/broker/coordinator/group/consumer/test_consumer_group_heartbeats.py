@@ -177,6 +177,16 @@ def test_instances_keep_their_place() -> None:
     assert world.consumer_group().static_members == {}
 
 
+def test_the_instance_that_a_member_was_before_is_free_again() -> None:
+    """B-E3: whoever comes as it, after the member has left."""
+    world = GroupWorld()
+    world.come("a", instance_id="i")
+    world.come("a", instance_id="j")
+    assert world.consumer_group().static_members == {"j": "a"}
+    world.beat("a", -1, instance_id="j")
+    assert world.come("b", instance_id="i").error == NONE
+
+
 def test_an_instance_that_does_not_come_back_is_taken_out() -> None:
     """B-E3"""
     world = GroupWorld(group_consumer_session_timeout_ms=10_000)
