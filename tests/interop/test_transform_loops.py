@@ -75,7 +75,9 @@ def await_transactions(worker: subprocess.Popen[bytes], count: int) -> None:
         done.discard(0)
 
 
-@pytest.mark.parametrize("client", KILLS)
+@pytest.mark.parametrize(
+    "client", [*transform_loop.CLIENTS, pytest.param(JAVA, marks=pytest.mark.long)]
+)
 @time_limit(900)
 def test_a_loop_that_is_killed_copies_each_record_once(
     client: str, tmp_path: Path, client_row: ClientRow
