@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 KEEPER = Path(__file__).with_name("keeper.py")
+_ERROR = re.compile(r"ERROR|FATAL|Exception|Error:")
 POLL_S = 0.02
 
 
@@ -78,9 +79,13 @@ class KeptProcess:
             return log.read().decode(errors="replace")
 
     def log_tail(self, line_count: int = 40) -> str:
-        """The last lines of the log, for error texts."""
-        lines = self.output().splitlines()[-line_count:]
-        return f"--- last {len(lines)} lines of {self.name}'s log ---\n" + "\n".join(lines)
+        """The last lines of the log, and before them those that name an error, for error texts."""
+        before, lines = (every := self.output().splitlines())[:-line_count], every[-line_count:]
+        # A server that ends says why, and then much about how it ends.
+        errors = [each for each in before if _ERROR.search(each)][:line_count]
+        told = [f"--- errors before in {self.name}'s log ---", *errors] if errors else []
+        told.append(f"--- last {len(lines)} lines of {self.name}'s log ---")
+        return "\n".join(told + lines)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the command; nothing happens if it has ended."""

@@ -65,6 +65,15 @@ def test_a_child_that_ends_early_fails_with_its_code_and_the_tail_of_its_log(
     child.reap(BOUND_S)
 
 
+def test_what_a_child_says_of_its_end_does_not_hide_the_reason(tmp_path: Path) -> None:
+    code = "print('java.net.BindException: in use'); print(*range(100), sep='\\n')"
+    child = KeptProcess("child", python(code), tmp_path / "log")
+    with pytest.raises(ProcessFailed, match="BindException: in use\n--- last 40 lines") as caught:
+        child.wait_for_output("ready", BOUND_S)
+    assert "\n59\n" not in str(caught.value)
+    child.reap(BOUND_S)
+
+
 def test_a_child_that_never_gets_ready_fails_at_the_bound(tmp_path: Path) -> None:
     child = KeptProcess("child", ["sleep", "60"], tmp_path / "log")
     try:
