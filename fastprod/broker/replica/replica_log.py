@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from fastprod._core.log.batch_validator import inspect
+from fastprod._core.log.batch_validator import BatchInfo, inspect
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_config import LogConfig
@@ -90,6 +90,7 @@ class ReplicaLog(Log):
         at = 0
         with self._lock:
             self._refuse_if_unusable()
+            self._rewind_if_empty(inspect(records, at, False))
             while at < view.nbytes:
                 info = inspect(records, at, False)
                 if info is None or info.base_offset < self._end_offset:
@@ -106,6 +107,28 @@ class ReplicaLog(Log):
                 appended = Appended(batch, info.base_offset, info.last_offset, info.max_timestamp)
                 self._take(appended, info, info.partition_leader_epoch, now_ms)
                 at += info.size_bytes
+
+    def _rewind_if_empty(self, first: BatchInfo | None) -> None:
+        """Let an empty log end where a batch begins that holds its end.
+
+        It starts where the leader's does, and DeleteRecords may have put that inside a batch.
+        """
+        end_offset = self._end_offset
+        if (
+            self._segments
+            or first is None
+            or not (first.base_offset < end_offset <= first.last_offset)
+        ):
+            return
+        self._end_offset = first.base_offset
+        if self._files is not None:
+            try:
+                self._files.truncate(
+                    self._start_offset, self._end_offset, self._epochs, self.config
+                )
+                self._files.save_producers(self._end_offset, self._states(), self.config)
+            except OSError as error:
+                self._fail("begin", error, is_half_done=True)
 
     def _note_gaps(self) -> None:
         """The leader's log was compacted, this one perhaps never: a start must know the gaps."""

@@ -238,3 +238,24 @@ def test_a_follower_that_is_too_far_behind_begins_with_the_leaders_first_offset(
         wait_for(lambda: found.isr == [0, 1, 2])
         assert found.log_at(2).log_start_offset == 2
         assert values(found, 2) == [b"c"]
+
+
+def test_a_follower_begins_inside_a_batch(tmp_path: Path) -> None:
+    """B-C4.5: DeleteRecords may let the leader's log start there; nobody copies half a batch."""
+    values_now = [b"b", b"c", b"d"]
+    with BrokerWorld(brokers=3, data_dir=tmp_path, min_insync_replicas=2) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        kill(world, 2)
+        assert world.produce(batch_of(*values_now)).error_code == NONE
+        found.log.delete_records(2)
+        up(world, 2)
+        wait_for(lambda: found.isr == [0, 1, 2])
+        log = found.log_at(2)
+        assert (log.log_start_offset, log.log_end_offset) == (2, 4)
+        assert values(found, 2) == values_now
+    with BrokerWorld(brokers=3, data_dir=tmp_path, min_insync_replicas=2) as world:
+        found = world.state.topics.get("t").partitions[0]  # type: ignore[assignment,union-attr]
+        log = found.log_at(2)
+        assert (log.log_start_offset, log.log_end_offset) == (2, 4)
+        assert values(found, 2) == values_now
