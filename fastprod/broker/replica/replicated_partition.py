@@ -392,7 +392,11 @@ class ReplicatedPartition(Partition):
             )
 
     def shrink_isr(self) -> bool:
-        """Drop followers that lag for too long; whether there were any. For the controller."""
+        """Drop followers that lag for too long; whether there were any. For the controller.
+
+        The nodes learn of it by `tell_isr`, once it is written down: as long as a restart could
+        find such a follower in sync, and have it lead, nothing is acknowledged without it.
+        """
         with self.lock:
             leader = self._by_node.get(self.leader)
             if leader is None or not leader.is_leader:
@@ -407,9 +411,20 @@ class ReplicatedPartition(Partition):
                 if node_id in self.isr and not each.is_caught_up(end_offset, now_ns, most_lag_ns)
             ]
             if late:
-                isr = [each for each in self.isr if each not in late]
-                self._decide(Election(self.leader, isr))
+                self.isr = [each for each in self.isr if each not in late]
             return bool(late)
+
+    def tell_isr(self) -> None:
+        """Tell the nodes who is in sync."""
+        with self.lock:
+            self._tell()
+
+    def take_back_isr(self) -> None:
+        """Have those be in sync again of whom the leader knows: it could not be written down."""
+        with self.lock:
+            leader = self._by_node.get(self.leader)
+            if leader is not None and leader.state.leader_epoch == self.leader_epoch:
+                self.isr = list(leader.state.isr)
 
     def _in_order(self, nodes: Collection[int]) -> list[int]:
         return [each for each in self.replicas if each in nodes]

@@ -166,6 +166,18 @@ class Replication:
             _log.error("replicas in sync of %s are not written down: %s", partition, error)
             return True
 
+    def _shrink(self, partition: ReplicatedPartition) -> bool:
+        """Drop followers that lag, as soon as that is written down; whether there were any."""
+        try:
+            has_changed = self._decide(partition, partition.shrink_isr)
+        except OSError as error:
+            _log.error("%s waits for followers that lag: %s", partition, error)
+            partition.take_back_isr()
+            return False
+        if has_changed:
+            partition.tell_isr()
+        return has_changed
+
     def _watch(self, partition: ReplicatedPartition) -> None:
         """Look after half of the longest lag whether a follower lags."""
         if partition in self._watched or self._is_closed:
@@ -184,7 +196,7 @@ class Replication:
         for partition in watched:
             if partition.is_deleted or self._is_closed:
                 continue
-            if self._change(partition, partition.shrink_isr):
+            if self._shrink(partition):
                 self._advanced(partition)
             if partition.lagging():
                 self._watch(partition)

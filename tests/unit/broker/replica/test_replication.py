@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -38,6 +38,36 @@ def test_followers_that_lag_for_too_long_are_not_in_sync() -> None:
         assert waiting.wait().responses[0].partition_responses[0].error_code == NONE
         pause(world)
         wait_for(lambda: found.isr == [0, 1, 2])
+
+
+def test_who_lags_is_waited_for_until_it_is_written_down_that_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-B2: a restart finds it in sync until then, and may have it lead: it would lose records."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    seen: list[int] = []
+    with BrokerWorld(brokers=3, clock=clock, replica_lag_time_max_ms=1000) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        pause(world, 2)
+        assert world.produce(batch_of(b"b"), acks=1).error_code == NONE
+        wait_for(lambda: found.log_at(1).log_end_offset == 2)
+        save = world.state.topics.save
+
+        def saved(names: Iterable[str]) -> None:
+            seen.append(found.log.high_watermark)
+            if len(seen) == 1:
+                raise OSError("no space left")
+            save(names)
+
+        def dropped() -> bool:
+            clock.advance(600)
+            return found.log.high_watermark == 2
+
+        monkeypatch.setattr(world.state.topics, "save", saved)
+        wait_for(dropped)
+        assert seen == [1, 1]
+        assert found.isr == [0, 1]
 
 
 def test_a_leader_that_is_cut_off_is_not_believed(world: BrokerWorld) -> None:
