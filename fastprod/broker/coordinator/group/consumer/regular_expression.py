@@ -14,8 +14,11 @@ from typing import Final, NamedTuple
 
 _MOST_STATES: Final = 1_000
 _MOST_REPEATS: Final = 1_000
+_MOST_CHARACTERS: Final = 10_000
+_MOST_CHOICES: Final = 10_000
 _DEEPEST: Final = 100
-_MOST_KNOWN: Final = 20_000
+_MOST_KNOWN: Final = 500_000
+"""States in all sets that are remembered."""
 
 _ALL: Final = frozenset(map(chr, range(128)))
 """What names are made of; anything else matches as `.` does."""
@@ -86,6 +89,7 @@ class RegularExpression:
         self._first = parser.whole()(0)
         self._steps = parser.steps
         self._known: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._known_states = 0
         self._start = self._closure([self._first], "^")
 
     def matches(self, name: str) -> bool:
@@ -110,9 +114,11 @@ class RegularExpression:
                 character in wanted.allowed if character in _ALL else wanted.others
             ):
                 reached += step.next
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
         found = self._known[key] = self._closure(reached, "")
+        self._known_states += len(found) + 1
+        if self._known_states > _MOST_KNOWN:
+            self._known.clear()
+            self._known_states = 0
         return found
 
     def _closure(self, states: list[int] | frozenset[int], place: str) -> frozenset[int]:
@@ -138,6 +144,7 @@ class _Parser:
         self._depth = 0
         self._folds = False
         self._parts = 0
+        self._choices = 0
         self.steps: list[_Step] = [_Step(None, ())]
 
     def whole(self) -> _Fragment:
@@ -146,6 +153,9 @@ class _Parser:
         Raises:
             InvalidExpression: it is not understood.
         """
+        # Parts of it are looked at more than once.
+        if len(self._text) > _MOST_CHARACTERS:
+            raise self._invalid("expression too large")
         fragment = self._alternatives()
         if self._at < len(self._text):
             raise self._invalid("unexpected )")
@@ -185,7 +195,15 @@ class _Parser:
         self._depth -= 1
         if len(choices) == 1:
             return choices[0]
-        return lambda end: self._add(_Step(None, tuple([each(end) for each in choices])))
+
+        def make(end: int) -> int:
+            # Choices without any states take room, too, as often as they are repeated.
+            self._choices += len(choices)
+            if self._choices > _MOST_CHOICES:
+                raise self._invalid("expression too large")
+            return self._add(_Step(None, tuple([each(end) for each in choices])))
+
+        return make
 
     def _sequence(self) -> _Fragment:
         parts = []

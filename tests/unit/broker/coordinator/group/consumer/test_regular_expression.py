@@ -73,7 +73,16 @@ def test_what_is_no_expression_is_refused(text: str) -> None:
         RegularExpression(text)
 
 
-@pytest.mark.parametrize("text", ["(" * 500, "((a{100}){100}){100}", "(((){999}){999}){999}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 500,
+        "((a{100}){100}){100}",
+        "(((){999}){999}){999}",
+        "(" + "|" * 5_000 + "){900}",
+        "\\Q\\E" * 2_501,
+    ],
+)
 def test_nobody_can_have_the_broker_work_for_ever(text: str) -> None:
     """B-E3: neither to understand it, nor to use it."""
     with pytest.raises(InvalidExpression):
