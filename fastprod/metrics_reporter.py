@@ -109,7 +109,8 @@ class MetricsReporters:
         """
         self._stop.set()
         thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
+        has_started = thread is not None and thread.ident is not None
+        if thread is not None and has_started and thread is not threading.current_thread():
             thread.join(_LONGEST_JOIN_S)
             if thread.is_alive():
                 _log.warning("a metrics reporter is still busy after %.0f s", _LONGEST_JOIN_S)

@@ -332,6 +332,8 @@ class AsyncProducer(AsyncTransactions):
             UndeliveredError: records were given up; `undelivered_count` is their exact number. The
                 producer is closed all the same.
             ValueError: a negative timeout.
+            RuntimeError: the system gives no thread; the producer stays open, and another call
+                tries again.
 
         Awaits up to `timeout`.  Source: KafkaProducer.close; contract P-A.9.
         """
@@ -339,11 +341,16 @@ class AsyncProducer(AsyncTransactions):
         ending = self._ending
         if ending is None:
             ending = self._ending = concurrent.futures.Future()
-            threading.Thread(
-                target=_close,
-                args=(self._producer, timeout, ending),
-                name=f"kafka-producer-close | {self.config.client_id}",
-            ).start()
+            try:
+                threading.Thread(
+                    target=_close,
+                    args=(self._producer, timeout, ending),
+                    name=f"kafka-producer-close | {self.config.client_id}",
+                ).start()
+            except BaseException:  # there is no thread
+                if ending.cancel():
+                    self._ending = None  # the next call tries again
+                raise
         elif ending.done():
             return
         self._bulk_thread.end()
@@ -481,6 +488,8 @@ class AsyncProducer(AsyncTransactions):
 def _close(
     producer: KafkaProducer, timeout: float | None, ending: concurrent.futures.Future[None]
 ) -> None:
+    if not ending.set_running_or_notify_cancel():
+        return
     try:
         producer.close(timeout)
     except BaseException as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,12 @@ class BulkThread:
         if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
             self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
             self._pid = os.getpid()
-        future = self._executor.submit(call, *columns, **more)
+        is_refused = threading.Event()
+        try:
+            future = self._executor.submit(_unless, is_refused, call, *columns, **more)
+        except BaseException:  # no thread; but the call may be in the line, and the next one starts
+            is_refused.set()
+            raise
         try:
             return await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError:
@@ -47,6 +53,15 @@ class BulkThread:
         executor, self._executor = self._executor, None
         if executor is not None and self._pid == os.getpid():
             executor.shutdown(wait=False)
+
+
+def _unless(
+    is_refused: threading.Event, call: Callable[..., BulkFuture], /, *columns: Any, **more: Any
+) -> BulkFuture:
+    """`call`, unless its caller was told that it cannot be made."""
+    if is_refused.is_set():
+        raise concurrent.futures.CancelledError
+    return call(*columns, **more)
 
 
 def _take_back(future: concurrent.futures.Future[BulkFuture]) -> None:

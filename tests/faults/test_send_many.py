@@ -18,6 +18,7 @@ from fastprod.errors import (
 from fastprod.producer import KafkaProducer
 from fastprod.protocol.api_keys import METADATA, PRODUCE
 from support.engine.quick_producer import WAIT_S
+from support.engine.thread_refusal import no_thread
 from support.peer.scripted_peer import Peer
 
 MESSAGE_TOO_LARGE = 10
@@ -260,6 +261,20 @@ def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> Non
         assert fired.wait(10)
         producer.flush(WAIT_S)
     assert seen == [5000]
+
+
+def test_a_done_callback_that_no_thread_could_run_does_not_keep_the_next_from_it(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fired = threading.Event()
+    seen: list[str] = []
+    with producer_for(peer) as producer:
+        future = producer.send_many("t", [b"v"] * 5000)
+        with no_thread(monkeypatch, "delivery"), pytest.raises(RuntimeError, match="new thread"):
+            future.add_done_callback(lambda _: seen.append("refused"))
+        future.add_done_callback(lambda _: fired.set())
+        assert fired.wait(WAIT_S)
+    assert seen == []
 
 
 def test_an_empty_bulk_is_done_at_once(peer: Peer) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
 from fastprod.metrics_reporter import MetricsReporter, MetricsReporters
+from support.engine.thread_refusal import no_thread
 
 PATIENCE_S = 10.0
 
@@ -95,6 +96,16 @@ def test_a_reporter_that_never_started_is_closed_without_a_report() -> None:
     """P-L.7: a construction that fails closes the reporters made before."""
     reporter = Seeing()
     MetricsReporters([reporter], {}).close()
+    assert (reporter.seen, reporter.closed_count) == ([], 1)
+
+
+def test_a_reporter_whose_thread_could_not_start_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-L.7"""
+    reporter = Seeing()
+    reporters = MetricsReporters([reporter], {})
+    with no_thread(monkeypatch, "metrics"), pytest.raises(RuntimeError, match="new thread"):
+        reporters.start(dict, config())
+    reporters.close()
     assert (reporter.seen, reporter.closed_count) == ([], 1)
 
 

@@ -417,6 +417,8 @@ cdef class RecordFuture:
                 return 0
             Py_DECREF(self)
             self.callbacks = None
+            if fp_load_i32_acq(&result.state) == RESULT_PENDING:
+                raise MemoryError("no memory for the callback of a record")
             if fp_load_i32_acq(&result.state) != RESULT_SPLIT:
                 break       # the outcome is known
         self._call(call, self.outcome())
@@ -454,9 +456,8 @@ cdef class RecordFuture:
 
     cdef list _calls(self):
         """The callbacks as a list of calls."""
-        if type(self.callbacks) is list:
-            return self.callbacks
-        return [(CALL_BOTH, self.callbacks, (), {})]
+        return self.callbacks if type(self.callbacks) is list else [
+            (CALL_BOTH, self.callbacks, (), {})]
 
     cdef int _tell(self) except -1:
         """Run the callbacks of a record that has an outcome of its own."""

@@ -12,7 +12,7 @@ from fastprod._core.bytes.fp_status cimport (
 from fastprod._core.bytes.sync cimport fp_now_ns
 from fastprod._core.delivery.async_record_future cimport await_batch
 from fastprod._core.delivery.future cimport (
-    CALL_FUTURE, RecordFuture, check_fork, new_future, settled_state,
+    CALL_FUTURE, RecordFuture, check_fork, need_drain, new_future, settled_state,
 )
 from fastprod._core.delivery.result cimport (
     ERR_NONE, Result, fork_epoch, result_release, result_resolve, result_retain,
@@ -554,6 +554,7 @@ cdef class BulkFuture:
 
         Raises:
             TypeError: `function` cannot be called.
+            RuntimeError: the system gives no thread for callbacks; another call tries again.
 
         Does not wait for the records.
         """
@@ -567,6 +568,9 @@ cdef class BulkFuture:
             if self.pending_parts == 0:
                 self._finish()
             return
+        self._check_fork()
+        if self.batch_ref_count > 0:    # now: what raises later would leave the parts half told
+            need_drain(self.batch_refs[0].result.incomplete)
         first = rows_first_indexes(self.rows, self.count, self.batch_ref_count)
         if first == NULL:
             raise MemoryError("no memory for the callbacks of a bulk")

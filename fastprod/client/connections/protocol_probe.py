@@ -80,7 +80,8 @@ class ProtocolProbes:
         """Probe a node whose connection ended without a word; `take` will give the event back.
 
         Returns:
-            False if that was done in the last `VERDICT_MS`: nothing is started.
+            False if that was done in the last `VERDICT_MS`, or the system gives no thread: nothing
+            is started.
         """
         probed_ms = self._verdicts.get(node_id, (-VERDICT_MS, False))[0]
         if self._clock_ms() - probed_ms < VERDICT_MS:
@@ -91,7 +92,11 @@ class ProtocolProbes:
             self._answers.put((node_id, self._speaks_other(address)))
             self._wake()
 
-        threading.Thread(target=run, name="fastprod-protocol-probe", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="fastprod-protocol-probe", daemon=True).start()
+        except RuntimeError:
+            self._ends.pop(node_id)
+            return False
         return True
 
     def take(self) -> Iterator[tuple[int, ControlEvent]]:

@@ -376,7 +376,12 @@ class Authentications:
             self._waker.post(EventKind.ON_WAKE)
 
         if authenticator.mechanism.may_block:
-            threading.Thread(target=run_aside, name="kafka-sasl", daemon=True).start()
+            try:
+                threading.Thread(target=run_aside, name="kafka-sasl", daemon=True).start()
+            except RuntimeError as error:  # the system gives no thread now; later it may
+                where = self._connections.where(session.slot)
+                text = f"authentication with broker {where} could not begin: {error}"
+                self._take(_Outcome(session, authenticator, None, NetworkError(text)))
         else:
             self._take(run())
 

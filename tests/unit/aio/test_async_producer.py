@@ -26,6 +26,7 @@ from fastprod.interceptors import ProducerInterceptor
 from fastprod.protocol.api_keys import METADATA, PRODUCE
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
 from support.engine.quick_producer import WAIT_S
+from support.engine.thread_refusal import no_thread
 from support.peer.scripted_peer import Peer
 
 RECORD_BYTES = 10_000
@@ -312,6 +313,22 @@ def test_close_gives_up_in_time_and_says_how_many(peer: Peer) -> None:
         let_go(peer)
 
     asyncio.run(main())
+
+
+def test_close_without_a_thread_closes_nothing_and_the_next_one_does(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        producer = quick_async_producer(peer)
+        with no_thread(monkeypatch, "close"), pytest.raises(RuntimeError):
+            await producer.close()
+        assert not producer.closed
+        await soon(producer.send("t", b"x", partition=0))
+        await soon(producer.close())
+        assert producer.closed
+
+    asyncio.run(main())
+    assert peer.values("t", 0) == [b"x"]
 
 
 def test_who_awaits_metadata_hears_of_the_end(peer: Peer) -> None:

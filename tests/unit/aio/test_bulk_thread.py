@@ -11,6 +11,7 @@ from fastprod.errors import BulkError, ProducerClosedError
 from fastprod.protocol.api_keys import PRODUCE
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
 from support.engine.quick_producer import WAIT_S, quick_producer
+from support.engine.thread_refusal import no_thread
 from support.peer.scripted_peer import Peer
 
 MESSAGE_TOO_LARGE = 10
@@ -87,3 +88,18 @@ def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(p
         producer.warmup("t", timeout=WAIT_S)
         asyncio.run(main())
     assert len(peer.values("t", 0)) == 60
+
+
+def test_what_was_refused_for_want_of_a_thread_is_never_sent(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller has an error, and sends it again: it must not arrive twice."""
+
+    async def main() -> None:
+        async with quick_async_producer(peer) as producer:
+            with no_thread(monkeypatch, "bulk"), pytest.raises(RuntimeError):
+                await producer.send_many("t", [b"refused"], partitions=[0])
+            await asyncio.wait_for(producer.send_many("t", [b"x"], partitions=[0]), WAIT_S)
+
+    asyncio.run(main())
+    assert peer.values("t", 0) == [b"x"]

@@ -19,6 +19,7 @@ from fastprod.client.connections.protocol_probe import (
     speaks_kafka,
     speaks_tls,
 )
+from support.engine.thread_refusal import no_thread
 from support.security.authority import CertificateAuthority
 from support.security.tls_listener import CountingListener
 from support.security.tls_peer import server_context
@@ -93,6 +94,17 @@ def test_what_was_found_is_believed_for_a_while(plain: Address) -> None:
     stage.now_ms += VERDICT_MS - 1
     assert not stage.probes.start(1, plain, EVENT)
     stage.now_ms += 1
+    assert stage.run(plain)
+
+
+@PATIENT
+def test_without_a_thread_nothing_is_probed_until_the_next_time(
+    plain: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Probes(uses_tls=True)
+    with no_thread(monkeypatch, "probe"):
+        assert not stage.probes.start(1, plain, EVENT)
+    assert not stage.probes.is_running(1), "the end of its connection would never be told"
     assert stage.run(plain)
 
 

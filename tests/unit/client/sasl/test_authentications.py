@@ -17,6 +17,7 @@ from fastprod.client.sasl.plain import PlainMechanism
 from fastprod.errors import AuthenticationError, KafkaError, NetworkError
 from fastprod.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from fastprod.protocol.field_types import SchemaError
+from support.engine.thread_refusal import no_thread
 from support.security.sasl_answers import authenticate_answer, handshake_answer, versions_answer
 
 OFFERED = {SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
@@ -432,6 +433,21 @@ def test_a_mechanism_that_may_block_has_a_thread(world: World, error: Exception 
         assert isinstance(rest[0], AuthenticationError)
         assert "ZeroDivisionError" in str(rest[0])
         assert "hush" not in str(rest[0])
+
+
+def test_a_mechanism_that_may_block_and_gets_no_thread_ends_the_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.credentials.make = lambda: (Slow("ada", "hush"), 0)
+    world.all.begin(1)
+    world.frames()
+    world.answer(versions_answer(OFFERED))
+    world.frames()
+    with no_thread(monkeypatch, "sasl"):
+        world.answer(handshake_answer(0, "PLAIN"))
+    error, _ = world.refusal()
+    assert isinstance(error, NetworkError), "the next connection may have a thread"
+    assert "can't start new thread" in str(error)
 
 
 def test_what_a_thread_found_out_too_late_is_dropped(world: World) -> None:
