@@ -26,7 +26,13 @@ class EngineView(Protocol):
         home: int = -1,
     ) -> None: ...
     def send_frame(
-        self, slot: int, token: int, frame: bytes, releases: bytes = b"", ending: int = 0
+        self,
+        slot: int,
+        token: int,
+        frame: bytes,
+        releases: bytes = b"",
+        ending: int = 0,
+        question: tuple[int, bytes, bytes, bytes] | None = None,
     ) -> None: ...
     def connection_ready(self, slot: int, produce_version: int) -> None: ...
     def close_connection(self, slot: int, timed_out: bool = False) -> None: ...

@@ -199,7 +199,9 @@ cdef void result_part(Result* result) noexcept nogil
 # Take the whole completion queue (linked by next_ready, one reference each) or NULL.
 cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexcept nogil
 
-# Block until every result numbered <= `number` has left the list.
+# Whether every result numbered <= `number` has left the list.
+cdef bint incomplete_is_flushed(Incomplete* list, uint64_t number) noexcept nogil
+# Block until it has.
 cdef FpStatus incomplete_wait(Incomplete* list, uint64_t number, int64_t deadline_ns) noexcept nogil
 # Have `item` pushed once they have; False: they have already. Takes it over if it is to come.
 cdef bint incomplete_await(Incomplete* list, uint64_t number, LoopItem* item) noexcept nogil

@@ -437,6 +437,14 @@ cdef Result* incomplete_take_ready(Incomplete* list, int64_t deadline_ns) noexce
     return head
 
 
+cdef bint incomplete_is_flushed(Incomplete* list, uint64_t number) noexcept nogil:
+    cdef bint is_flushed
+    fp_mutex_lock(&list.lock)
+    is_flushed = _is_flushed(list, number)
+    fp_mutex_unlock(&list.lock)
+    return is_flushed
+
+
 cdef FpStatus incomplete_wait(
     Incomplete* list, uint64_t number, int64_t deadline_ns
 ) noexcept nogil:

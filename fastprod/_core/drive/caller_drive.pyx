@@ -11,6 +11,7 @@ from fastprod._core.delivery.result cimport (
 )
 from fastprod._core.delivery.wait_habit cimport begin_wait, end_wait, note_wait
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, accumulator_kick
+from fastprod._core.engine.control_commands cimport obey_small
 from fastprod._core.drive.lent_socket cimport (
     lent_can_be, lent_drive, lent_heard, lent_is_there, lent_leave, lent_return, lent_watch,
 )
@@ -65,14 +66,13 @@ cdef void drive_flush(Accumulator* a, uint64_t last_number, int64_t deadline_ns)
 
 
 cdef bint _take_loop(IoThread* io) noexcept nogil:
-    """The loop is ours until _give_loop; False: it is not to be had now. A transaction has more to
-    see to in each turn than records: its loop is the I/O thread's alone."""
-    if io.is_transactional or not fp_mutex_try(&io.loop_lock):
+    """The loop is ours until _give_loop; False: it is not to be had now."""
+    if not fp_mutex_try(&io.loop_lock):
         return False
-    if (io.is_turning and fp_load_i32(&io.stop) == RUN and io.fatal_code == 0
-            and fp_load_i32_acq(&io.commands.count) == 0):
+    if io.is_turning and fp_load_i32(&io.stop) == RUN and io.fatal_code == 0:
         _begin(io)
-        return True
+        if obey_small(io):
+            return True
     fp_mutex_unlock(&io.loop_lock)
     return False
 
@@ -89,10 +89,20 @@ cdef bint _needs_thread(IoThread* io, Node* node) noexcept nogil:
         min(io.wake_ns, timer_next_ns(&io.waits), timer_next_ns(&io.expiries))
         < io.asleep_until_ns
         or fp_load_i32(&io.stop) != RUN or io.fatal_code != 0
+        or fp_load_i32_acq(&io.commands.count) > 0
         or io.selector.loop.due != NULL or io.touched != NULL
         or io.has_successors or io.postponed != NULL
         or (io.limbo.active_count > 0 and not io.asked_metadata)
         or (node.active_count > 0 and node.state != NODE_READY)
+        or (io.is_transactional and _has_more_to_tell(io))
+    )
+
+
+cdef bint _has_more_to_tell(IoThread* io) noexcept nogil:
+    """Is there something of the transaction for the control thread, or a question?"""
+    return (
+        io.joining != NULL or io.ending != 0
+        or (io.transaction_is_held and not io.question_is_out)
     )
 
 
@@ -125,6 +135,8 @@ cdef bint _send_now(void* argument, Partition* p, int32_t waits) noexcept nogil:
     cdef IoThread* io = <IoThread*>argument
     cdef Node* node
     cdef bint is_left
+    if io.is_transactional and waits < WAITS_TO_TRUST:
+        return False    # those that follow go along: the first request of a transaction goes alone
     if not _take_loop(io):
         return False
     node = _look(io, p)
@@ -135,8 +147,8 @@ cdef bint _send_now(void* argument, Partition* p, int32_t waits) noexcept nogil:
     io.counters.caller_sends += 1
     # Before it is sent: the answer may come before sendmsg returns, and would wake the I/O thread.
     is_left = (
-        waits >= WAITS_TO_TRUST and node.flights.count == 0 and lent_can_be(io, node)
-        and lent_leave(io, node))
+        waits >= WAITS_TO_TRUST and not io.is_transactional and node.flights.count == 0
+        and lent_can_be(io, node) and lent_leave(io, node))
     _serve(io, node)
     if is_left and (node.flights.count != 1 or channel_is_sending(node.channel)):
         lent_watch(io)
@@ -148,7 +160,8 @@ cdef void _drive(void* argument, Result* result, int64_t deadline_ns) noexcept n
     cdef IoThread* io = <IoThread*>argument
     cdef Partition* p = <Partition*>result.origin
     cdef Node* node
-    if not _take_loop(io):
+    # Behind the last answer of a transaction there is more to do than a caller may.
+    if io.is_transactional or not _take_loop(io):
         return
     if fp_load_i32(&result.sent):
         node = node_of(io, p)

@@ -14,5 +14,7 @@ cdef struct LeaderUpdate:
 cdef RequestHandler control_handler() noexcept nogil
 # Once a turn of a transactional producer: what is to be told or sent of its transaction.
 cdef void serve_transaction(IoThread* io) noexcept nogil
+# Carry out those in front that touch nothing but memory; False: another one is behind them.
+cdef bint obey_small(IoThread* io) noexcept nogil
 # Carry out every command that waits, oldest first, and what was put off before.
 cdef void obey_all(IoThread* io) noexcept nogil

@@ -8,14 +8,17 @@ from fastprod._core.bytes.sync cimport fp_load_ptr, fp_store_i32
 from fastprod._core.bytes.wire cimport fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
-    DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
+    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_ASK_BEHIND, DO_BEGIN_TRANSACTION, DO_CLOSE,
+    DO_CONNECT, DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
     METADATA_REFRESHED,
-    Event, ON_PURGED, ON_RESPONSE, event_free, event_new, event_push, event_take,
+    Event, ON_PURGED, ON_RESPONSE, event_free, event_new, event_next_kind, event_push,
+    event_take,
 )
 from fastprod._core.engine.expiry cimport abort_all, abort_undrained, purge
-from fastprod._core.engine.held_transaction cimport ask_if_ended, transaction_hold
+from fastprod._core.engine.held_transaction cimport (
+    ask_if_ended, transaction_answered, transaction_ask_behind, transaction_hold_next,
+)
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov,
@@ -90,6 +93,7 @@ cdef FpStatus _control_answered(
     if (count > 0 and size >= CORRELATION_BYTES + count
             and memcmp(data + CORRELATION_BYTES, request.scratch + request.wire_bytes, count) == 0):
         node.is_held = False    # the control thread would need some hundred microseconds for it
+    transaction_answered(io, request.token)
     _answer(io, node, request, data, <int64_t>size)
     return FP_OK
 
@@ -202,12 +206,8 @@ cdef void _set_producer_id_error(IoThread* io, Event* event) noexcept nogil:
 cdef void _begin_transaction(IoThread* io, Event* event) noexcept nogil:
     """Takes the event."""
     transaction_begin(io, event.adds_implicitly)
-    if event.is_held:
-        transaction_hold(io, event)
-        ask_if_ended(io)
-    else:
-        transaction_hold(io, NULL)
-        event_free(event)
+    transaction_hold_next(io, event)
+    ask_if_ended(io)
     touch_all(io)
 
 
@@ -250,6 +250,9 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     cdef Node* node
     if event.kind == DO_BEGIN_TRANSACTION:
         _begin_transaction(io, event)
+        return
+    if event.kind == DO_ASK_BEHIND:
+        transaction_ask_behind(io, event)
         return
     if event.kind == DO_SEND:
         if event.ending != 0:
@@ -303,6 +306,14 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
             elif event.kind == DO_CLOSE:
                 node_drop(io, node, CLOSE_LOCAL, 0, 0, event.timed_out)
     event_free(event)
+
+
+cdef bint obey_small(IoThread* io) noexcept nogil:
+    cdef int32_t kind = event_next_kind(&io.commands)
+    while kind == DO_BEGIN_TRANSACTION or kind == DO_PRODUCER_ID:
+        _obey(io, event_take(&io.commands, 0))
+        kind = event_next_kind(&io.commands)
+    return kind == 0
 
 
 cdef void obey_all(IoThread* io) noexcept nogil:

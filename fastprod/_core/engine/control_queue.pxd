@@ -40,6 +40,9 @@ cdef enum CommandKind:
     DO_ABORT_UNDRAINED = 18     # code, data: why; what has never left fails
     # token: no partition joins any more; ON_TRANSACTION_DRAINED once every record has its outcome
     DO_END_TRANSACTION = 19
+    # token: of a DO_SEND that ends a transaction; slot, data, address_bytes, release_bytes: the
+    # question of DO_BEGIN_TRANSACTION about it, asked as soon as that has its answer
+    DO_ASK_BEHIND = 20
 
 cpdef enum:
     # Purged: what `purge` fails.
@@ -133,5 +136,7 @@ cdef Event* event_new(
 cdef void event_free(Event* event) noexcept nogil
 # Takes the event; NULL is ignored.
 cdef void event_push(EventQueue* queue, Event* event) noexcept nogil
+# The kind of the oldest event; 0: there is none.
+cdef int32_t event_next_kind(EventQueue* queue) noexcept nogil
 # The oldest event, or NULL: none by the deadline (0: do not wait).
 cdef Event* event_take(EventQueue* queue, int64_t deadline_ns) noexcept nogil

@@ -77,6 +77,16 @@ cdef void event_push(EventQueue* queue, Event* event) noexcept nogil:
     fp_mutex_unlock(&queue.lock)
 
 
+cdef int32_t event_next_kind(EventQueue* queue) noexcept nogil:
+    cdef int32_t kind = 0
+    if fp_load_i32_acq(&queue.count) > 0:
+        fp_mutex_lock(&queue.lock)
+        if queue.head != NULL:
+            kind = queue.head.kind
+        fp_mutex_unlock(&queue.lock)
+    return kind
+
+
 cdef Event* event_take(EventQueue* queue, int64_t deadline_ns) noexcept nogil:
     cdef Event* event
     if deadline_ns == 0 and fp_load_i32_acq(&queue.count) == 0:

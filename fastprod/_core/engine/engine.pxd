@@ -21,10 +21,12 @@ cdef class Engine:
     cdef bytes transactional_id     # the same; None: no transactions
     cdef bint is_ready          # set up completely
     cdef bint is_abandoned      # inherited by a fork: the parent's
+    cdef bint has_asked         # of the end of the last transaction, with the request for it
     cdef dict topics
     cdef object __weakref__
 
     cdef int _set(self, dict settings) except -1
     cdef Event* _command(self, int kind, int slot, bytes data, int code=*) except NULL
-    cdef void _push(self, Event* command)
+    cdef Event* _question(self, int kind, object question) except NULL
+    cdef void _push(self, Event* command, bint kicks=*)
     cdef TopicRef topic_ref(self, str name)

@@ -180,7 +180,13 @@ class Engine:
                 may take the place of the first one (`swap`); -1: it is the node's.
         """
     def send_frame(
-        self, slot: int, token: int, frame: bytes, releases: bytes = b"", ending: int = 0
+        self,
+        slot: int,
+        token: int,
+        frame: bytes,
+        releases: bytes = b"",
+        ending: int = 0,
+        question: tuple[int, bytes, bytes, bytes] | None = None,
     ) -> None:
         """Send a whole request; a RESPONSE event with `token` follows in any case.
 
@@ -194,6 +200,9 @@ class Engine:
                 have arrived, and TRANSACTION_DRAINED is not told then. If one has failed, or there
                 was none, or it is too late, TRANSACTION_DRAINED is told, and the frame forgotten
                 without a RESPONSE. 0: it goes at once.
+            question: about the transaction that this ends, as for `begin_transaction`. It is asked
+                as soon as the request is answered, for 100 ms if no transaction begins, and the
+                next `begin_transaction` with a question goes by what is known by then.
         """
     def connection_ready(self, slot: int, produce_version: int) -> None:
         """Let Produce requests of this version go to a node."""

@@ -18,8 +18,10 @@ from fastprod._core.codec.compressor cimport (
 )
 from fastprod._core.delivery.future cimport deliver
 from fastprod._core.delivery.result cimport (
-    incomplete_close, incomplete_last_number, incomplete_record_count, incomplete_wait,
+    incomplete_close, incomplete_is_flushed, incomplete_last_number, incomplete_record_count,
+    incomplete_wait,
 )
+from fastprod._core.delivery.wait_habit cimport note_wait
 from fastprod._core.engine.accumulator cimport (
     Accumulator, BETWEEN_TRANSACTIONS, CLOSED, CLOSED_AND_DISCARDS, Topic, accumulator_add_topic,
     accumulator_close, accumulator_destroy, accumulator_init, accumulator_kick, accumulator_open,
@@ -28,19 +30,17 @@ from fastprod._core.engine.accumulator cimport (
 from fastprod._core.drive.caller_drive cimport drive_flush, let_callers_drive
 from fastprod._core.engine.control_commands cimport LeaderUpdate
 from fastprod._core.engine.control_queue cimport (
-    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_BEGIN_TRANSACTION, DO_CLOSE, DO_CONNECT,
-    DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS, DO_PRODUCER_ID,
-    DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID, METADATA_REFRESHED,
-    Event, event_free, event_new, event_push, event_take,
+    DO_ABORT, DO_ABORT_UNDRAINED, DO_ADD_PARTITION, DO_ASK_BEHIND, DO_BEGIN_TRANSACTION, DO_CLOSE,
+    DO_CONNECT, DO_DISCONNECT_REASON, DO_END_TRANSACTION, DO_FAIL, DO_HOLD, DO_LEADERS,
+    DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
+    METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
 from fastprod._core.engine.sender cimport (
     io_abandon, io_destroy, io_init, sender_join, sender_start,
 )
-from fastprod._core.engine.sender_state cimport (
-    DRAIN_AND_STOP, IoThread, Maxima, NODE_READY, Node, STOP_NOW,
-)
+from fastprod._core.engine.sender_state cimport DRAIN_AND_STOP, IoThread, NODE_READY, Node, STOP_NOW
 from fastprod._core.engine.sticky_partitioner cimport sticky_set_partitions
 from fastprod._core.io.layer cimport Layer
 
@@ -183,23 +183,21 @@ cdef class Engine:
 
     cdef Event* _command(self, int kind, int slot, bytes data, int code=0) except NULL:
         """A command without its fields: to be filled in, then `_push`ed."""
-        cdef const uint8_t* bytes_at = NULL
-        cdef Event* command
-        if data is not None:
-            bytes_at = data
-        command = event_new(kind, slot, bytes_at, len(data) if data is not None else 0)
+        cdef const uint8_t* bytes_at = NULL if data is None else <const uint8_t*>data
+        cdef Event* command = event_new(kind, slot, bytes_at, 0 if data is None else len(data))
         if command == NULL:
             raise MemoryError("no memory for a command to the I/O thread")
         command.code = code
         return command
 
-    cdef void _push(self, Event* command):
-        """Hand a command to the I/O thread."""
+    cdef void _push(self, Event* command, bint kicks=True):
+        """Hand a command to the I/O thread; it may go without a kick if a later one sees to it."""
         if self.is_abandoned:
             event_free(command)
             return
         event_push(&self.io.commands, command)
-        accumulator_kick(&self.accumulator)
+        if kicks:
+            accumulator_kick(&self.accumulator)
 
     def connect(
         self, int slot, int node_id, bytes address, str name="", Layer tls=None,
@@ -223,9 +221,16 @@ cdef class Engine:
 
     def send_frame(
         self, int slot, int64_t token, bytes frame, bytes releases=b"", int64_t ending=0,
+        question=None,
     ):
         """Send a whole request. See engine.pyi."""
-        cdef Event* command = self._command(DO_SEND, slot, frame + releases)
+        cdef Event* command
+        if question is not None:
+            command = self._question(DO_ASK_BEHIND, question)
+            command.token = token
+            self.has_asked = True
+            self._push(command, False)
+        command = self._command(DO_SEND, slot, frame + releases)
         command.token = token
         command.release_bytes = len(releases)
         command.ending = ending
@@ -266,7 +271,8 @@ cdef class Engine:
         cdef Event* command = self._command(DO_PRODUCER_ID, -1, None)
         command.producer_id = producer_id
         command.producer_epoch = epoch
-        self._push(command)
+        # Between transactions nothing waits for it.
+        self._push(command, fp_load_i32(&self.accumulator.closed) != BETWEEN_TRANSACTIONS)
 
     def set_producer_id_error(self, str text):
         """Say why there is no producer id."""
@@ -282,13 +288,19 @@ cdef class Engine:
         command.token, command.item_count = token, purged
         self._push(command)
 
+    cdef Event* _question(self, int kind, object question) except NULL:
+        """A command with a question, or None."""
+        slot, frame, head, state = question or (-1, b"", b"", b"")
+        cdef Event* command = self._command(kind, slot, frame + head + state)
+        command.address_bytes, command.release_bytes = len(head), len(head) + len(state)
+        return command
+
     def begin_transaction(self, bint adds_implicitly, question=None):
         """Take records, which belong to a new transaction. See engine.pyi."""
-        slot, frame, head, state = question or (-1, b"", b"", b"")
-        cdef Event* command = self._command(DO_BEGIN_TRANSACTION, slot, frame + head + state)
+        cdef Event* command = self._question(DO_BEGIN_TRANSACTION, question)
         command.adds_implicitly, command.is_held = adds_implicitly, question is not None
-        command.address_bytes, command.release_bytes = len(head), len(head) + len(state)
-        self._push(command)
+        self._push(command, command.is_held and not self.has_asked)
+        self.has_asked = False
         accumulator_open(&self.accumulator)
 
     def add_partition(self, str topic, int32_t partition):
@@ -307,6 +319,7 @@ cdef class Engine:
         """Take no more records; tell when every one has its outcome. See engine.pyi."""
         cdef Event* command = self._command(DO_END_TRANSACTION, -1, None)
         command.token = token
+        note_wait()
         accumulator_close(&self.accumulator, BETWEEN_TRANSACTIONS)
         self._push(command)
 
@@ -348,8 +361,9 @@ cdef class Engine:
             if event != NULL:
                 event.topic = topic
             event_push(&self.io.commands, event)
-            event = event_new(DO_LEADERS, -1, updates, made * sizeof(LeaderUpdate))
-            event_push(&self.io.commands, event)
+            event_push(
+                &self.io.commands,
+                event_new(DO_LEADERS, -1, updates, made * sizeof(LeaderUpdate)))
         finally:
             free(has_leader)
             free(updates)
@@ -364,15 +378,10 @@ cdef class Engine:
     def set_leaders(self, str name, list leaders):
         """`leaders`: (partition, slot, epoch, node id) of some of the topic's partitions."""
         cdef Topic* topic = self.topic_ref(name).topic
-        cdef LeaderUpdate* updates
-        cdef Event* event = event_new(DO_LEADERS, -1, NULL, 0)
-        if event == NULL:
-            raise MemoryError(f"no memory for the leaders of topic {name!r}")
+        cdef size_t size = len(leaders) * sizeof(LeaderUpdate)
+        cdef Event* event = self._command(DO_LEADERS, -1, bytes(size))
+        cdef LeaderUpdate* updates = <LeaderUpdate*>event.data
         try:
-            event.data = <uint8_t*>malloc((len(leaders) + 1) * sizeof(LeaderUpdate))
-            if event.data == NULL:
-                raise MemoryError(f"no memory for the leaders of topic {name!r}")
-            updates = <LeaderUpdate*>event.data
             for i, (partition, slot, epoch, node_id) in enumerate(leaders):
                 if not 0 <= partition < topic.made_count:
                     raise IndexError(f"topic {name!r} has no partition {partition}")
@@ -383,7 +392,6 @@ cdef class Engine:
         except BaseException:
             event_free(event)
             raise
-        event.data_bytes = len(leaders) * sizeof(LeaderUpdate)
         event_push(&self.io.commands, event)
         accumulator_kick(&self.accumulator)
 
@@ -432,12 +440,11 @@ cdef class Engine:
     def post(self, int kind, int node_id=0):
         """Put an event of our own into the control thread's queue: wakes it."""
         cdef Event* event
-        if self.is_abandoned:
-            return
-        event = event_new(kind, -1, NULL, 0)
-        if event != NULL:
-            event.node_id = node_id
-        event_push(&self.io.events, event)
+        if not self.is_abandoned:
+            event = event_new(kind, -1, NULL, 0)
+            if event != NULL:
+                event.node_id = node_id
+            event_push(&self.io.events, event)
 
     def run_deliveries(self, timeout_s):
         """Run the callbacks of every batch that is complete; returns how many batches."""
@@ -454,6 +461,8 @@ cdef class Engine:
         if self.is_abandoned:
             return None
         last = incomplete_last_number(&self.accumulator.incomplete)
+        if incomplete_is_flushed(&self.accumulator.incomplete, last):
+            return None
         fp_add_i32(&self.accumulator.flushing, 1)
         try:
             while True:
@@ -487,10 +496,9 @@ cdef class Engine:
 
     def join(self):
         """Wait for the I/O thread's end."""
-        if self.is_abandoned:
-            return
-        with nogil:
-            sender_join(&self.io)
+        if not self.is_abandoned:
+            with nogil:
+                sender_join(&self.io)
 
     def close_deliveries(self):
         """Release who waits in `run_deliveries`."""
@@ -546,42 +554,35 @@ cdef class Engine:
 
     def counters(self):
         """Totals and gauges; see engine.pyi."""
-        found = dict(self.io.counters)
-        found["buffer_total_bytes"] = self.accumulator.pool.total_bytes
+        found = dict(self.io.counters, buffer_total_bytes=self.accumulator.pool.total_bytes)
         callback_bytes = available_bytes = 0
         if not self.is_abandoned:
             callback_bytes = pool_callback_bytes(&self.accumulator.pool)
             available_bytes = max(0, pool_free_bytes(&self.accumulator.pool) - callback_bytes)
-        found["buffer_available_bytes"] = available_bytes
-        found["buffer_callback_bytes"] = callback_bytes
-        found["waiting_threads"] = fp_load_i32(&self.accumulator.pool.waiting)
-        found["buffer_wait_ns"] = fp_load_i64(&self.accumulator.pool.wait_ns_total)
-        found["buffer_exhausted"] = self.accumulator.pool.exhausted_total
-        found["records_cancelled"] = fp_load_i64(&self.accumulator.cancelled_total)
-        found["heap_bytes"] = self.accumulator.pool.heap_bytes
-        found["io_wait_ns"] = fp_load_i64(&self.io.selector.io_wait_ns)
-        found["polls"] = fp_load_i64(&self.io.selector.polls)
-        found["producer_id"] = self.io.producer_id
-        found["producer_epoch"] = self.io.producer_epoch
-        found["connections"] = self.io.selector.channel_count
+        found.update(
+            buffer_available_bytes=available_bytes, buffer_callback_bytes=callback_bytes,
+            waiting_threads=fp_load_i32(&self.accumulator.pool.waiting),
+            buffer_wait_ns=fp_load_i64(&self.accumulator.pool.wait_ns_total),
+            buffer_exhausted=self.accumulator.pool.exhausted_total,
+            records_cancelled=fp_load_i64(&self.accumulator.cancelled_total),
+            heap_bytes=self.accumulator.pool.heap_bytes,
+            io_wait_ns=fp_load_i64(&self.io.selector.io_wait_ns),
+            polls=fp_load_i64(&self.io.selector.polls),
+            producer_id=self.io.producer_id, producer_epoch=self.io.producer_epoch,
+            connections=self.io.selector.channel_count)
         return found
 
     def measure(self, bint reset):
         """Everything that metrics() is made of. `reset`: maxima count from here on."""
         cdef IoThread* io = &self.io
-        cdef Maxima* maxima = &io.maxima
         return (
             self.counters(),
-            {
-                "largest_batch": take_maximum(&maxima.largest_batch, reset),
-                "largest_record": take_maximum(&maxima.largest_record, reset),
-                "longest_throttle_ms": take_maximum(&maxima.longest_throttle_ms, reset),
-            },
-            {
-                "queue_time": copy_histogram(&io.queue_time, reset),
-                "latency": copy_histogram(&io.latency, reset),
-                "ack_time": copy_histogram(&io.ack_time, reset),
-            },
+            {"largest_batch": take_maximum(&io.maxima.largest_batch, reset),
+             "largest_record": take_maximum(&io.maxima.largest_record, reset),
+             "longest_throttle_ms": take_maximum(&io.maxima.longest_throttle_ms, reset)},
+            {"queue_time": copy_histogram(&io.queue_time, reset),
+             "latency": copy_histogram(&io.latency, reset),
+             "ack_time": copy_histogram(&io.ack_time, reset)},
             [
                 measure_node(io.nodes[slot], reset)
                 for slot in range(io.node_count)
@@ -596,5 +597,4 @@ cdef object measure_node(Node* node, bint reset):
         node.node_id, node.counters.requests, node.counters.request_bytes, node.counters.responses,
         node.counters.sent_bytes, node.counters.received_bytes, node.flights.count,
         take_maximum(&node.counters.largest_request, reset),
-        copy_histogram(&node.counters.latency, reset),
-    )
+        copy_histogram(&node.counters.latency, reset))

@@ -4,6 +4,9 @@ EndTxn is answered before the markers are in the partitions. Until they are, a l
 records wait for 20 ms (`add.partitions.to.txn.retry.backoff.ms`), which is ten times what a small
 transaction takes. So DescribeTransactions, a read, is asked first. It is asked here, and not by the
 control thread, which would need the GIL while the application sends.
+
+A producer whose transactions follow each other has the question asked ahead, as soon as EndTxn is
+answered: while its caller comes to begin the next one, the answer comes.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
@@ -28,20 +31,50 @@ cdef enum:
     AT_ONCE = 6             # so often it is asked again without a pause
     FIRST_PAUSE_MS = 1
     LONGEST_PAUSE_MS = 20
+    LONGEST_AHEAD_MS = 100
 
 
 cdef void transaction_hold(IoThread* io, Event* question) noexcept nogil:
     event_free(io.question)
     io.question = question
+    io.question_number += 1
     io.transaction_is_held = question != NULL
+    io.is_asked_ahead = False
     io.question_is_out = False
     io.question_count = 0
     io.question_due_ns = 0
 
 
+cdef void transaction_ask_behind(IoThread* io, Event* question) noexcept nogil:
+    event_free(io.next_question)
+    io.next_question = question
+
+
+cdef void transaction_answered(IoThread* io, int64_t token) noexcept nogil:
+    cdef Event* question = io.next_question
+    if question == NULL or question.token != token:
+        return
+    io.next_question = NULL
+    transaction_hold(io, question)
+    io.is_asked_ahead = True
+    io.ahead_until_ns = io.now_ns + LONGEST_AHEAD_MS * MS
+
+
+cdef void transaction_hold_next(IoThread* io, Event* event) noexcept nogil:
+    if event.is_held and io.is_asked_ahead:
+        io.is_asked_ahead = False       # what is known by now holds it, or not
+    elif event.is_held:
+        transaction_hold(io, event)
+        return
+    else:
+        transaction_hold(io, NULL)
+    event_free(event)
+
+
 cdef void _release(IoThread* io) noexcept nogil:
     io.transaction_is_held = False
-    touch_all(io)
+    if not io.is_asked_ahead:
+        touch_all(io)
 
 
 cdef void _ask_later(IoThread* io) noexcept nogil:
@@ -69,7 +102,7 @@ cdef bint _send(IoThread* io, Node* node, Event* question) noexcept nogil:
         return False
     memcpy(request.scratch, question.data, size)
     request.kind = REQUEST_QUESTION
-    request.token = io.transaction
+    request.token = io.question_number
     request.expects_response = True
     request.iov[0].iov_base = request.scratch
     request.iov[0].iov_len = size
@@ -85,6 +118,9 @@ cdef bint _send(IoThread* io, Node* node, Event* question) noexcept nogil:
 cdef void ask_if_ended(IoThread* io) noexcept nogil:
     cdef Node* node
     if not io.transaction_is_held or io.question_is_out:
+        return
+    if io.is_asked_ahead and io.now_ns >= io.ahead_until_ns:
+        _release(io)    # no transaction has followed
         return
     if io.question_due_ns > io.now_ns:
         io.wake_ns = min(io.wake_ns, io.question_due_ns)
@@ -120,7 +156,7 @@ cdef FpStatus _answered(
         node.throttled_until_ns = max(
             node.throttled_until_ns,
             io.now_ns + <int64_t>(fp_get_u32(data + THROTTLE_AT) & 0x7FFFFFFF) * MS)
-    if not io.transaction_is_held or request.token != io.transaction:
+    if not io.transaction_is_held or request.token != io.question_number:
         return FP_OK        # of a transaction that has been given up
     io.question_is_out = False
     if _begins_so(data, size, question, question.release_bytes):
@@ -135,7 +171,7 @@ cdef FpStatus _answered(
 cdef void _lost(
     IoThread* io, Node* node, Request* request, int32_t code, const char* why
 ) noexcept nogil:
-    if io.transaction_is_held and request.token == io.transaction:
+    if io.transaction_is_held and request.token == io.question_number:
         io.question_is_out = False
         _release(io)
 

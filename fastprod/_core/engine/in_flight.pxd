@@ -27,7 +27,7 @@ cdef struct Request:
     int32_t kind
     int32_t correlation_id
     int16_t version
-    int64_t token               # the control thread's name for it; the transaction that waits
+    int64_t token               # the control thread's name for it; the number of a question
     int64_t sent_ns
     int64_t grace_ns            # throttle time that the time-out does not count (P-G.2.4)
     bint is_written             # every byte is in the socket

@@ -148,6 +148,7 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
     free(io.producer_id_error)
     sealer_free(&io.sealer)
     event_free(io.question)
+    event_free(io.next_question)
     event_free(io.end_request)
     event_queue_destroy(&io.commands)
     event_queue_destroy(&io.events)

@@ -195,6 +195,10 @@ cdef struct IoThread:
     bint adds_implicitly        # by their first Produce request, not AddPartitionsToTxn (KIP-890)
     bint transaction_is_held    # the one before is still being ended: nothing of it leaves
     Event* question             # owned; asks whether it has ended; NULL: of no transaction yet
+    int64_t question_number     # of those that were asked of one end after the other
+    bint is_asked_ahead         # of an end behind which no transaction has begun
+    int64_t ahead_until_ns      # so long
+    Event* next_question        # owned; of an end that has no answer, or NULL
     bint question_is_out        # and has no answer
     int32_t question_count      # answers that it has not
     int64_t question_due_ns

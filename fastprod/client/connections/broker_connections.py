@@ -471,14 +471,16 @@ class BrokerConnections:
             raise UnsupportedVersionError(f"broker {self.where(node_id)}: {error}") from None
 
     def send(
-        self, frame: bytes, pending: PendingRequest, releases: bytes = b"", *, ending: int = 0
+        self,
+        frame: bytes,
+        pending: PendingRequest,
+        releases: bytes = b"",
+        *,
+        ending: int = 0,
+        question: tuple[int, bytes, bytes, bytes] | None = None,
     ) -> int:
-        """Send a request; returns the token that its answer will have.
-
-        An answer that begins with `releases` ends a `hold` of its node. `ending`: it goes at that
-        end of a transaction (see engine.pyi), or must be forgotten.
-        """
-        return self._requests.send(frame, pending, releases, ending=ending)
+        """Send a request; returns the token that its answer will have: see `ControlRequests`."""
+        return self._requests.send(frame, pending, releases, ending=ending, question=question)
 
     def forget(self, token: int) -> None:
         """A request that will not go, and has no answer."""

@@ -42,17 +42,25 @@ class ControlRequests:
         self.has_answers = False
 
     def send(
-        self, frame: bytes, pending: PendingRequest, releases: bytes = b"", *, ending: int = 0
+        self,
+        frame: bytes,
+        pending: PendingRequest,
+        releases: bytes = b"",
+        *,
+        ending: int = 0,
+        question: tuple[int, bytes, bytes, bytes] | None = None,
     ) -> int:
         """Send a request; returns the token that its answer will have.
 
         An answer that begins with `releases` ends a `hold` of its node. `ending`: it goes at that
-        end of a transaction, or must be forgotten.
+        end of a transaction, or must be forgotten. `question`: asked behind the answer.
         """
         token = next(self._tokens)
         self._pending[token] = pending
         slot = self._slot(pending.node_id) if pending.spare is None else pending.spare
-        if releases or ending:
+        if question is not None:
+            self._engine.send_frame(slot, token, frame, releases, ending, question)
+        elif releases or ending:
             self._engine.send_frame(slot, token, frame, releases, ending)
         else:
             self._engine.send_frame(slot, token, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from fastprod.protocol.field_types import Output, write_uvarint
@@ -13,6 +14,10 @@ from fastprod.protocol.messages.transaction.describe_transactions import (
 
 VERSION: Final = 0
 """The one whose answer the I/O thread knows."""
+
+
+_ENDING_MS: Final = 100
+"""So long after EndTxn the end may not be in all partitions yet."""
 
 
 class EndingQuestion(NamedTuple):
@@ -29,6 +34,37 @@ class EndingQuestion(NamedTuple):
     frame: bytes
     head: bytes
     state: bytes
+
+
+class LastEnd:
+    """How the last transaction with EndTxn ended, for the one that follows.
+
+    Args:
+        clock_ms: the control thread's.
+
+    Attributes:
+        question: whether it is still being ended; None: nobody can be asked.
+        is_followed: the one before it was followed within `_ENDING_MS`: this one may be, too.
+
+    Used under the manager's lock.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self.question: EndingQuestion | None = None
+        self.is_followed = False
+        self._clock_ms = clock_ms
+        self._told_ms: int | None = None
+
+    def told(self) -> None:
+        """EndTxn has its answer."""
+        self._told_ms = self._clock_ms()
+
+    def question_now(self) -> EndingQuestion | None:
+        """For a transaction that begins now: None if the brokers cannot have to write the end of
+        the last one first."""
+        told_ms = self._told_ms
+        self.is_followed = told_ms is not None and self._clock_ms() - told_ms < _ENDING_MS
+        return self.question if self.is_followed else None
 
 
 def ending_question(

@@ -169,6 +169,7 @@ class EndTxnHandler(TxnRequestHandler):
     ) -> None:
         super().__init__(manager, result)
         self.committed = committed
+        self.is_v2 = is_v2
         self.highest_version = ANY_VERSION if is_v2 else _LAST_OF_FIRST_PROTOCOL
 
     def message(self, version: int) -> EndTxnRequest:

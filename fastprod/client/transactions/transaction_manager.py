@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from fastprod._core.delivery.result import ERR_ABORTED, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
-from fastprod.client.transactions.ending_question import EndingQuestion
+from fastprod.client.transactions.ending_question import EndingQuestion, LastEnd
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.client.transactions.group_offsets import group_metadata_of, offsets_of
 from fastprod.client.transactions.producer_id_handlers import (
@@ -36,8 +36,6 @@ _LOG = Log(__name__)
 
 _FEATURE: Final = "transaction.version"
 _V2_FROM: Final = 2
-_ENDING_MS: Final = 100
-"""So long after EndTxn the end may not be in all partitions yet."""
 _NO_PRODUCER_ID: Final = (-1, -1)
 
 
@@ -77,7 +75,7 @@ class TransactionManager:
         producer_id_and_epoch: (-1, -1) before the first.
         can_bump_epoch: the coordinator gives the next epoch on demand (KIP-360).
         line: the requests that wait.
-        question: whether the last transaction has ended; None: nobody can be asked.
+        last_end: what is known of the last transaction's.
 
     Threads: the calls of the API from any, the rest from the control thread.
     Source: TransactionManager.
@@ -118,9 +116,7 @@ class TransactionManager:
         self._features_epoch = -1
         self._level_epoch = -1
         self._needs_epoch_bump = False
-        self._clock_ms = clock_ms
-        self._ended_ms: int | None = None  # the last transaction with EndTxn
-        self.question: EndingQuestion | None = None
+        self.last_end = LastEnd(clock_ms)
         self._end_token = 0
         self._is_drained = True
 
@@ -150,15 +146,10 @@ class TransactionManager:
             self._fail_if_error()
             self._change("begin_transaction", TransactionState.IN_TRANSACTION)
             self._transaction_is_v2 = self._is_v2
-            question = self.question if self._may_be_ending() else None
+            # Before KIP-890 AddPartitionsToTxn finds it out.
+            question = self.last_end.question_now() if self._is_v2 else None
             self._engine.begin_transaction(self._transaction_is_v2, question)
             self._open_gate(True)
-
-    def _may_be_ending(self) -> bool:
-        """Whether the brokers may have to write the end of the last transaction first (P-I.7.8)."""
-        if self._ended_ms is None or not self._transaction_is_v2:
-            return False
-        return self._clock_ms() - self._ended_ms < _ENDING_MS
 
     def send_offsets(self, offsets: Any, group_metadata: Any) -> TransactionalRequestResult | None:
         """Commit a group's offsets with the transaction (P-A.8.4).
@@ -516,7 +507,7 @@ class TransactionManager:
             TransactionState.INITIALIZING if needs_epoch_bump else TransactionState.READY
         )
         if self._is_started:
-            self._ended_ms = self._clock_ms()
+            self.last_end.told()
         self._is_started = False
         self._new_partitions.clear()
         self._added_partitions.clear()

@@ -31,7 +31,14 @@ class Connections(Protocol):
     def newest(self, node: Node) -> Node: ...
     def pick_version(self, node_id: int, api_key: int) -> int: ...
     def slot(self, node_id: int) -> int: ...
-    def send(self, frame: bytes, pending: PendingRequest, *, ending: int = 0) -> int: ...
+    def send(
+        self,
+        frame: bytes,
+        pending: PendingRequest,
+        *,
+        ending: int = 0,
+        question: EndingQuestion | None = None,
+    ) -> int: ...
     def forget(self, token: int) -> None: ...
     def disconnect_reason(self, node_id: int) -> str: ...
     def throttle(self, pending: PendingRequest, throttle_ms: int) -> None: ...
@@ -167,7 +174,13 @@ class TransactionRequests:
     def question_refused(self) -> None:
         """The coordinator does not tell whether a transaction has ended: it is not asked again."""
         self._may_ask_for_ends = False
-        self._manager.question = None
+        self._manager.last_end.question = None
+
+    def _ask_about(self, handler: EndTxnHandler, node: Node) -> EndingQuestion | None:
+        """What is asked as soon as it is answered."""
+        last_end = self._manager.last_end
+        last_end.question = self._question(node, committed=handler.committed)
+        return last_end.question if handler.is_v2 and last_end.is_followed else None
 
     def _question(self, node: Node, *, committed: bool) -> EndingQuestion | None:
         """P-I.7.8"""
@@ -195,10 +208,11 @@ class TransactionRequests:
         frame = api.request_frame(version, 0, self._client_id, message)
         self._manager.sent(handler)
         self._in_flight = handler
-        if isinstance(handler, EndTxnHandler):
-            self._manager.question = self._question(node, committed=handler.committed)
         pending = PendingRequest(api.key, version, node.id)
-        token = self._connections.send(frame, pending, ending=ending)
+        question = None
+        if isinstance(handler, EndTxnHandler):
+            question = self._ask_about(handler, node)
+        token = self._connections.send(frame, pending, ending=ending, question=question)
         if ending:
             self._early_end = _EarlyEnd(handler, token, ending)
 

@@ -25,29 +25,37 @@ class TransactionalRequestResult:
         self.operation = operation
         self.error: KafkaError | None = None
         self.is_acked = False
-        self._ended = threading.Event()
+        self._is_completed = False
+        self._latch = threading.Lock()  # held until there is an outcome
+        self._latch.acquire()
         self.listeners = Listeners()
 
     @property
     def is_completed(self) -> bool:
         """Whether there is an outcome."""
-        return self._ended.is_set()
+        return self._is_completed
 
     def done(self) -> None:
         """It succeeded."""
-        self._ended.set()
-        self.listeners.tell()
+        self._end()
 
     def fail(self, error: KafkaError) -> None:
         """It failed."""
-        if not self._ended.is_set():
+        if not self._is_completed:
             self.error = error
-            self._ended.set()
-            self.listeners.tell()
+            self._end()
+
+    def _end(self) -> None:
+        if not self._is_completed:
+            self._is_completed = True
+            self._latch.release()
+        self.listeners.tell()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait so long for the outcome; whether there is one."""
-        return self._ended.wait(timeout_s)
+        if not self._is_completed and self._latch.acquire(timeout=timeout_s):
+            self._latch.release()  # for the next one who waits
+        return self._is_completed
 
     def acknowledge(self) -> None:
         """The caller takes the outcome.

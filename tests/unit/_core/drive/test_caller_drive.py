@@ -93,6 +93,26 @@ def test_who_waits_does_not_pack_the_batches_of_others(new_peer: PeerFactory, be
     assert len(peer.values("t", 1)) == RECORDS * beside
 
 
+@pytest.mark.parametrize("level", [1, 2], ids=["before KIP-890", "KIP-890"])
+def test_who_commits_one_record_after_the_other_sends_them(
+    new_peer: PeerFactory, level: int
+) -> None:
+    peer = new_peer({"t": 1}, features={"transaction.version": level})
+    with KafkaProducer(
+        bootstrap_servers=peer.bootstrap_servers, transactional_id="ledger"
+    ) as producer:
+        producer.init_transactions(BOUND_S)
+        for number in range(RECORDS):
+            producer.begin_transaction()
+            producer.send("t", b"%d" % number)
+            producer.commit_transaction(BOUND_S)
+        sends, waits = counted(producer)
+    assert level == 1 or sends > 0
+    assert waits == 0
+    values = [record.value for record in peer.log("t", 0, committed=True)]
+    assert values == [b"%d" % number for number in range(RECORDS)]
+
+
 def test_with_poll_nobody_drives(new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTPROD_POLL", "poll")
     peer = new_peer({"t": 1})

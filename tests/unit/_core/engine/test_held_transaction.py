@@ -15,7 +15,9 @@ from fastprod._core.delivery.result import ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import EventKind
 from fastprod.client.transactions.ending_question import EndingQuestion, ending_question
 from fastprod.errors import TransactionAbortedError
-from fastprod.protocol.api_keys import DESCRIBE_TRANSACTIONS, PRODUCE
+from fastprod.protocol.api_keys import DESCRIBE_TRANSACTIONS, END_TXN, PRODUCE
+from fastprod.protocol.messages.transaction import end_txn
+from fastprod.protocol.messages.transaction.end_txn import EndTxnRequest
 from support.engine.sender_steps import Steps, outcome
 from support.oracle import kio_codec
 
@@ -39,6 +41,27 @@ class Coordinator:
     def begin(self, *, committed: bool = True) -> None:
         self.sender.engine.begin_transaction(True, question(committed=committed))
         self.sender.door.obey()
+
+    def end(self, *, committed: bool = True) -> int:
+        """EndTxn goes, with a question behind its answer; its correlation id."""
+        asked = question(committed=committed)
+        message = EndTxnRequest(
+            transactional_id=TRANSACTIONAL_ID,
+            producer_id=4000,
+            producer_epoch=3,
+            committed=committed,
+        )
+        frame = end_txn.API.request_frame(5, 0, "c", message)
+        self.sender.engine.send_frame(NODE, 7, frame, b"", 0, asked)
+        self.sender.door.obey()
+        api_key, correlation_id = self.take()
+        assert api_key == END_TXN
+        return correlation_id
+
+    def end_told(self, correlation_id: int) -> None:
+        """EndTxn is answered."""
+        body = {"throttle_time": 0, "error_code": 0, "producer_id": 4000, "producer_epoch": 4}
+        self.reply(kio_codec.encode_response(END_TXN, 5, correlation_id, body))
 
     def turn(self) -> None:
         """What came is taken, and what is due is sent."""
@@ -244,3 +267,54 @@ def test_a_coordinator_that_wants_to_be_left_alone_is(coordinator: Coordinator) 
     coordinator.sender.pass_time(200)
     coordinator.sender.door.serve(NODE)
     assert coordinator.is_asked_again()
+
+
+# Asked ahead: behind the answer to EndTxn.
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_who_was_asked_ahead_is_not_asked_when_the_next_one_begins(
+    coordinator: Coordinator, committed: bool
+) -> None:
+    """P-I.7.8"""
+    coordinator.end_told(coordinator.end(committed=committed))
+    coordinator.answer(coordinator.asked(), "CompleteCommit" if committed else "CompleteAbort")
+    coordinator.begin(committed=committed)
+    coordinator.sender.send(b"a")
+    coordinator.turn()
+    assert coordinator.is_released()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_was_asked_ahead_holds_the_next_one(coordinator: Coordinator, committed: bool) -> None:
+    """P-I.7.8"""
+    coordinator.end_told(coordinator.end(committed=committed))
+    state = "PrepareCommit" if committed else "PrepareAbort"
+    coordinator.answer(coordinator.asked(), state)
+    asked = coordinator.asked()
+    coordinator.begin(committed=committed)
+    coordinator.sender.send(b"a")
+    coordinator.answer(asked, state)
+    assert coordinator.is_asked_again()
+    coordinator.answer(coordinator.asked(), "Empty")
+    assert coordinator.is_released()
+
+
+def test_nothing_is_asked_before_the_end_is_told(coordinator: Coordinator) -> None:
+    """P-I.7.8"""
+    end = coordinator.end()
+    coordinator.turn()
+    assert not coordinator.is_asked_again()
+    coordinator.end_told(end)
+    coordinator.asked()
+
+
+def test_who_begins_no_other_transaction_asks_no_longer(coordinator: Coordinator) -> None:
+    """P-I.7.8: after 100 ms nobody would wait for it."""
+    coordinator.end_told(coordinator.end())
+    asked = coordinator.asked()
+    coordinator.sender.pass_time(101)
+    coordinator.answer(asked, "PrepareCommit")
+    coordinator.sender.pass_time(101)
+    coordinator.sender.door.serve(NODE)
+    assert not coordinator.is_asked_again()

@@ -8,6 +8,7 @@ import pytest
 
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
+from fastprod.client.transactions.ending_question import EndingQuestion
 from fastprod.client.transactions.transaction_manager import TransactionManager
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError, UnsupportedVersionError
@@ -251,6 +252,8 @@ class Ending(NamedTuple):
     token: int
     frame: bytes
     ending: int
+    asked: EndingQuestion | None = None
+    """What is asked behind its answer."""
 
 
 def commit(world: World, level: int = 2, *, describes: bool = True) -> TransactionalRequestResult:
@@ -275,10 +278,10 @@ def commit(world: World, level: int = 2, *, describes: bool = True) -> Transacti
 
 def handed_over(world: World) -> Ending:
     """What the engine was given to send at the end of the transaction."""
-    ((slot, token, frame, releases, ending),) = world.engine.take("send_frame")
+    ((slot, token, frame, releases, ending, *asked),) = world.engine.take("send_frame")
     assert kio_codec.request_header(frame[4:]).api_key == END_TXN
     assert releases == b""
-    return Ending(slot, token, frame, ending)
+    return Ending(slot, token, frame, ending, *asked)
 
 
 def answer_end(world: World, end: Ending, code: int = 0) -> None:
@@ -399,6 +402,38 @@ def test_who_coordinates_is_asked_whether_the_transaction_has_ended(world: World
     question = begin_another(world)
     assert question.slot == world.slot(COORDINATOR)
     assert question.state.endswith(b"PrepareCommit")
+
+
+def test_where_transactions_follow_each_other_it_is_asked_behind_the_end(world: World) -> None:
+    """P-I.7.8: of the first two nobody knows that another one follows."""
+    commit(world)
+    for is_asked in (False, True, True):
+        end = handed_over(world)
+        assert (end.asked is not None) == is_asked
+        answer_end(world, end)
+        question = begin_another(world)
+        assert question is not None
+        assert end.asked in (None, question)
+        manager(world).begin_commit()
+        world.turn()
+    assert handed_over(world).asked is not None
+
+
+def test_who_takes_his_time_is_not_asked_for(world: World) -> None:
+    """P-I.7.8: the transaction before was long over."""
+    commit(world)
+    answer_end(world, handed_over(world))
+    begin_another(world)
+    manager(world).begin_commit()
+    world.turn()
+    end = handed_over(world)
+    assert end.asked is not None
+    answer_end(world, end)
+    world.now_ms += 100
+    assert begin_another(world) is None
+    manager(world).begin_commit()
+    world.turn()
+    assert handed_over(world).asked is None
 
 
 @pytest.mark.parametrize("why", ["too old", "refused", "late", "no records"])

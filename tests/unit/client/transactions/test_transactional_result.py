@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError
+
+BOUND_S = 30.0
 
 
 def test_a_result_is_waited_for_and_acknowledged() -> None:
@@ -38,3 +42,11 @@ def test_the_first_outcome_counts() -> None:
     result.fail(KafkaError("late"))
     assert result.is_completed
     result.acknowledge()
+
+
+def test_all_who_wait_are_woken() -> None:
+    result = TransactionalRequestResult("commit_transaction")
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(result.wait, BOUND_S) for _ in range(3)]
+        result.done()
+        assert all(each.result(BOUND_S) for each in waiting)
