@@ -271,8 +271,8 @@ cdef class Engine:
         cdef Event* command = self._command(DO_PRODUCER_ID, -1, None)
         command.producer_id = producer_id
         command.producer_epoch = epoch
-        # Between transactions nothing waits for it.
-        self._push(command, fp_load_i32(&self.accumulator.closed) != BETWEEN_TRANSACTIONS)
+        self._push(command, self.io.producer_id < 0 or (    # nothing waits for another epoch
+            fp_load_i32(&self.accumulator.closed) != BETWEEN_TRANSACTIONS))
 
     def set_producer_id_error(self, str text):
         """Say why there is no producer id."""

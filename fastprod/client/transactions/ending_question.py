@@ -46,7 +46,7 @@ class LastEnd:
         question: whether it is still being ended; None: nobody can be asked.
         is_followed: the one before it was followed within `_ENDING_MS`: this one may be, too.
 
-    Used under the manager's lock.
+    Used by calls of the API under the manager's lock; `question` is the control thread's.
     """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
