@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 
@@ -28,6 +29,7 @@ class TransactionalRequestResult:
         self._is_completed = False
         self._latch = threading.Lock()  # held until there is an outcome
         self._latch.acquire()
+        self._held = [self._latch]
         self.listeners = Listeners()
 
     @property
@@ -46,9 +48,9 @@ class TransactionalRequestResult:
             self._end()
 
     def _end(self) -> None:
-        if not self._is_completed:
-            self._is_completed = True
-            self._latch.release()
+        self._is_completed = True
+        with contextlib.suppress(IndexError):  # a signal handler may have been here in the midst
+            self._held.pop().release()
         self.listeners.tell()
 
     def wait(self, timeout_s: float) -> bool:
