@@ -93,7 +93,7 @@ cdef FpStatus _control_answered(
     if (count > 0 and size >= CORRELATION_BYTES + count
             and memcmp(data + CORRELATION_BYTES, request.scratch + request.wire_bytes, count) == 0):
         node.is_held = False    # the control thread would need some hundred microseconds for it
-    transaction_answered(io, request.token)
+    transaction_answered(io, request.token, data, size)
     _answer(io, node, request, data, <int64_t>size)
     return FP_OK
 

@@ -28,10 +28,13 @@ cdef enum:
     CORRELATION_AT = 8      # size 4, api key 2, version 2
     THROTTLE_AT = 5         # in the answer: correlation id 4, no tags 1
     STATES_AT = 9
+    ERROR_AT = 9            # in the answer to EndTxn of KIP-890: correlation id, no tags, throttle
     AT_ONCE = 6             # so often it is asked again without a pause
     FIRST_PAUSE_MS = 1
     LONGEST_PAUSE_MS = 20
     LONGEST_AHEAD_MS = 100
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    NOT_COORDINATOR = 16    # 15: COORDINATOR_NOT_AVAILABLE
 
 
 cdef void transaction_hold(IoThread* io, Event* question) noexcept nogil:
@@ -50,11 +53,22 @@ cdef void transaction_ask_behind(IoThread* io, Event* question) noexcept nogil:
     io.next_question = question
 
 
-cdef void transaction_answered(IoThread* io, int64_t token) noexcept nogil:
+cdef bint _has_ended_so(const uint8_t* data, size_t size) noexcept nogil:
+    """Does an answer to EndTxn say that it was done? Else it is sent again, perhaps to another
+    coordinator, and this one would refuse to tell."""
+    return size >= ERROR_AT + 2 and data[ERROR_AT] == 0 and data[ERROR_AT + 1] == 0
+
+
+cdef void transaction_answered(
+    IoThread* io, int64_t token, const uint8_t* data, size_t size
+) noexcept nogil:
     cdef Event* question = io.next_question
     if question == NULL or question.token != token:
         return
     io.next_question = NULL
+    if not _has_ended_so(data, size):
+        event_free(question)
+        return
     transaction_hold(io, question)
     io.is_asked_ahead = True
     io.ahead_until_ns = io.now_ns + LONGEST_AHEAD_MS * MS
@@ -148,11 +162,22 @@ cdef bint _begins_so(
     return size >= STATES_AT + count and memcmp(data + STATES_AT, expected, count) == 0
 
 
+cdef bint _has_moved(const uint8_t* data, size_t size) noexcept nogil:
+    """Is it not the coordinator just now? The next end is told by the one that is."""
+    cdef int32_t code
+    if size < STATES_AT + 3:
+        return False
+    code = data[STATES_AT + 1] << 8 | data[STATES_AT + 2]       # behind how many there are, one
+    return COORDINATOR_LOAD_IN_PROGRESS <= code <= NOT_COORDINATOR
+
+
 cdef FpStatus _answered(
     IoThread* io, Node* node, Request* request, const uint8_t* data, size_t size
 ) noexcept nogil:
     cdef Event* question = io.question
-    if size >= STATES_AT:
+    cdef bint is_known = (
+        question != NULL and _begins_so(data, size, question, question.address_bytes))
+    if is_known:        # of what makes no sense the throttle time makes none
         node.throttled_until_ns = max(
             node.throttled_until_ns,
             io.now_ns + <int64_t>(fp_get_u32(data + THROTTLE_AT) & 0x7FFFFFFF) * MS)
@@ -162,7 +187,7 @@ cdef FpStatus _answered(
     if _begins_so(data, size, question, question.release_bytes):
         _ask_later(io)
         return FP_OK
-    if not _begins_so(data, size, question, question.address_bytes):
+    if not is_known and not _has_moved(data, size):
         tell(io, ON_QUESTION_REFUSED, node.slot)
     _release(io)
     return FP_OK

@@ -26,6 +26,8 @@ NODE = 0
 WAIT_S = 10.0
 AT_ONCE = 6
 NOT_AUTHORIZED = 53
+NOT_COORDINATOR = 16
+CONCURRENT_TRANSACTIONS = 51
 
 
 class Coordinator:
@@ -58,9 +60,14 @@ class Coordinator:
         assert api_key == END_TXN
         return correlation_id
 
-    def end_told(self, correlation_id: int) -> None:
+    def end_told(self, correlation_id: int, error_code: int = 0) -> None:
         """EndTxn is answered."""
-        body = {"throttle_time": 0, "error_code": 0, "producer_id": 4000, "producer_epoch": 4}
+        body = {
+            "throttle_time": 0,
+            "error_code": error_code,
+            "producer_id": 4000,
+            "producer_epoch": 4,
+        }
         self.reply(kio_codec.encode_response(END_TXN, 5, correlation_id, body))
 
     def turn(self) -> None:
@@ -188,6 +195,28 @@ def test_an_answer_about_something_else_is_told(
     assert coordinator.refusals() == 1
 
 
+@pytest.mark.parametrize("error_code", [14, 15, NOT_COORDINATOR])
+def test_a_coordinator_that_has_moved_is_no_refusal(
+    coordinator: Coordinator, error_code: int
+) -> None:
+    """P-I.7.8: the new one is asked the next time."""
+    coordinator.begin()
+    coordinator.sender.send(b"a")
+    coordinator.answer(coordinator.asked(), "", error_code=error_code)
+    assert coordinator.is_released()
+    assert coordinator.refusals() == 0
+
+
+def test_an_answer_that_makes_no_sense_does_not_throttle(coordinator: Coordinator) -> None:
+    """P-G.8: else no record would leave for weeks."""
+    coordinator.begin()
+    coordinator.sender.send(b"a")
+    body = struct.pack(">i", coordinator.asked()) + b"\x7f" * 40
+    coordinator.reply(struct.pack(">i", len(body)) + body)
+    assert coordinator.is_released()
+    assert coordinator.refusals() == 1
+
+
 @pytest.mark.parametrize("size", [4, 5, 8, 9, 12, 20, 32])
 def test_an_answer_that_ends_early_lets_them_go(coordinator: Coordinator, size: int) -> None:
     """P-I.7.8: wherever it ends."""
@@ -307,6 +336,19 @@ def test_nothing_is_asked_before_the_end_is_told(coordinator: Coordinator) -> No
     assert not coordinator.is_asked_again()
     coordinator.end_told(end)
     coordinator.asked()
+
+
+@pytest.mark.parametrize("error_code", [NOT_COORDINATOR, CONCURRENT_TRANSACTIONS])
+def test_nothing_is_asked_behind_an_end_that_was_refused(
+    coordinator: Coordinator, error_code: int
+) -> None:
+    """P-I.7.8: who is not the coordinator any more would refuse, and nobody be asked again."""
+    coordinator.end_told(coordinator.end(), error_code)
+    coordinator.turn()
+    assert not coordinator.is_asked_again()
+    coordinator.end_told(coordinator.end())
+    coordinator.answer(coordinator.asked(), "CompleteCommit")
+    assert coordinator.refusals() == 0
 
 
 def test_who_begins_no_other_transaction_asks_no_longer(coordinator: Coordinator) -> None:
