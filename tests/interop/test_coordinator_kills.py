@@ -172,7 +172,7 @@ def kill_at(
                 producer.close(0)
                 producer = load.open(opened)
             with contextlib.suppress(FencedByProtocol):
-                load.transact(producer, aborts=number % 5 == 4, has_offsets=True)
+                load.transact(producer, aborts=number % 5 == 4, has_offsets=True, least=1)
             deadline_s = time.monotonic() + WAIT_S
             while killer.kills == before and not killer.errors:
                 if time.monotonic() > deadline_s:

@@ -138,8 +138,10 @@ class TransactionalLoad:
                     self.journal.wrong(f"{name} did not end within {END_S:.0f} s: {error}")
                     raise
 
-    def transact(self, producer: KafkaProducer, *, aborts: bool, has_offsets: bool) -> bool:
-        """One transaction, noted in the journal; whether it was committed.
+    def transact(
+        self, producer: KafkaProducer, *, aborts: bool, has_offsets: bool, least: int = 0
+    ) -> bool:
+        """One transaction of `least` or more records, in the journal; whether it was committed.
 
         Raises:
             FencedByProtocol: it is not the producer's fault that it has failed for good.
@@ -151,7 +153,7 @@ class TransactionalLoad:
         is_ending = False
         try:
             producer.begin_transaction()
-            self._fill(producer, sent)
+            self._fill(producer, sent, least)
             if has_offsets:
                 position = self._send_offsets(producer)
             if aborts:
@@ -202,8 +204,8 @@ class TransactionalLoad:
         self.journal.wrong(f"fatal after {age_s:.1f} s: {error!r}")
         raise error
 
-    def _fill(self, producer: KafkaProducer, sent: Sent) -> None:
-        for _ in range(self._chance.randrange(_MOST_RECORDS)):
+    def _fill(self, producer: KafkaProducer, sent: Sent, least: int = 0) -> None:
+        for _ in range(self._chance.randrange(least, _MOST_RECORDS)):
             self._number += 1
             value = new_value(self.plan, self._number, self._chance)
             partition = self._chance.choice((None, self._chance.randrange(self._partitions)))
