@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
+from fastprod.client.lazy_thread import LazyThread
 from fastprod.log import Log
 
 _log = Log("fastprod.deadline")
@@ -29,14 +30,12 @@ class DeadlineThread:
     """
 
     def __init__(self, client_id: str, missed: weakref.WeakMethod[Any]) -> None:
-        self._name = f"kafka-producer-deadlines | {client_id}"
+        self._lazy = LazyThread(self._run, f"kafka-producer-deadlines | {client_id}")
         self._missed = missed
         self._changed = threading.Condition()  # a signal handler may send within an `add`
         self._heap: list[tuple[int, int, int, RecordFuture]] = []
         self._numbers = itertools.count()
         self._most = _FEW
-        self._thread: threading.Thread | None = None
-        self._is_starting = False
         self._is_over = False
 
     def add(self, future: RecordFuture, due_ns: int, limit_us: int) -> None:
@@ -53,26 +52,13 @@ class DeadlineThread:
         with self._changed:
             if self._is_over:
                 return
-            self._start()
+            self._lazy.start()
             entry = (due_ns, next(self._numbers), limit_us, future)
             heapq.heappush(self._heap, entry)
             if len(self._heap) > self._most:
                 self._forget_done()
             if self._heap and self._heap[0] is entry:
                 self._changed.notify()
-
-    def _start(self) -> None:
-        """Start the thread, unless that was done; again after a start that failed."""
-        if self._is_starting:
-            return  # a signal handler's call, in the midst of its own thread's
-        try:
-            self._is_starting = True
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            if self._thread.ident is None:  # also after Ctrl-C before it had started
-                self._thread.start()
-        finally:
-            self._is_starting = False
 
     def _forget_done(self) -> None:
         """The acknowledged ones, when they may be most: so that each is looked at about twice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from fastprod.client.lazy_thread import LazyThread
 from fastprod.deadline import time_left_s
 
 
@@ -28,35 +29,21 @@ class DeliveryThread:
 
     def __init__(self, engine: Deliveries, client_id: str) -> None:
         self._engine = engine
-        self._name = f"kafka-producer-delivery | {client_id}"
-        self._lock = threading.RLock()  # a signal handler may start it within a start
-        self._thread: threading.Thread | None = None
-        self._is_starting = False
+        self._lazy = LazyThread(lambda: _deliver(engine), f"kafka-producer-delivery | {client_id}")
 
     @property
     def is_current(self) -> bool:
         """Whether this very thread runs the callbacks."""
-        return threading.current_thread() is self._thread
+        return threading.current_thread() is self._lazy.thread
 
     def is_alive(self) -> bool:
         """Whether it has started and not ended."""
-        return self._thread is not None and self._thread.is_alive()
+        thread = self._lazy.thread
+        return thread is not None and thread.is_alive()
 
     def start(self) -> None:
         """Start it, if that was not done; again after an interrupted start."""
-        with self._lock:
-            if self._is_starting:
-                return  # a signal handler's call, in the midst of its own thread's
-            try:
-                self._is_starting = True
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=_deliver, args=(self._engine,), name=self._name, daemon=True
-                    )
-                if self._thread.ident is None:  # also after Ctrl-C before it had started
-                    self._thread.start()
-            finally:
-                self._is_starting = False
+        self._lazy.start()
 
     def end(self, deadline_s: float | None) -> None:
         """Wait until all callbacks have run; the engine takes no more of them.
@@ -64,11 +51,11 @@ class DeliveryThread:
         Blocks: until they have returned, at most to the deadline, in monotonic seconds; not if one
         of them calls it.
         """
-        if not self.is_alive():
+        thread = self._lazy.thread
+        if thread is None or not thread.is_alive():
             self._engine.run_deliveries(0)
         elif not self.is_current:
-            assert self._thread is not None
-            self._thread.join(None if deadline_s is None else time_left_s(deadline_s))
+            thread.join(None if deadline_s is None else time_left_s(deadline_s))
 
 
 def _deliver(engine: Deliveries) -> None:
