@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -20,6 +21,7 @@ from mock_cluster import MockCluster
 from support.security.authority import CertificateAuthority
 
 _TIMEOUT_S = 20.0
+_QUIET_S = 0.5
 _MOST_AT_ONCE = 10_000
 
 
@@ -261,8 +263,13 @@ def committed_count(bootstrap_servers: str, topic: str) -> int:
     count = 0
     with contextlib.closing(consumer):
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while found := consumer.consume(_MOST_AT_ONCE, _TIMEOUT_S):
-            count += sum(each.error() is None for each in found)
-            if found[-1].error() is not None:
+        is_at_end, deadline_s = False, time.monotonic() + _TIMEOUT_S
+        # At the end of what is committed so far there may be a transaction that is being ended.
+        while (found := consumer.consume(_MOST_AT_ONCE, _QUIET_S)) or not is_at_end:
+            if found:
+                count += sum(each.error() is None for each in found)
+                is_at_end = found[-1].error() is not None
+                deadline_s = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline_s:
                 break
     return count
