@@ -39,6 +39,8 @@ from support.security.secured_kafka import unsecured_token
 TOKEN_S = 5.0
 LASTING_S = 3_600.0
 EVERY_S = 4.0
+LONGEST_S = 30.0
+"""Of anything that is waited for."""
 LATE = 3.0
 BEFORE_S, AFTER_S = 0.001, 0.005
 """Of a window, around what it is about."""
@@ -60,7 +62,7 @@ def log_in(servers: str) -> Span:
     first = b"n,,\x01auth=Bearer " + token.encode() + b"\x01\x01"
     mechanism = b"OAUTHBEARER"
     began_s = time.monotonic()
-    with socket.create_connection((host, int(port))) as bare:
+    with socket.create_connection((host, int(port)), LONGEST_S) as bare:
         bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for key, version, body in (
             (_API_VERSIONS, 0, b""),
@@ -110,7 +112,7 @@ def logins_beside(servers: str) -> Iterator[list[Span]]:
         try:
             yield windows
         finally:
-            told, _ = other.communicate("")
+            told, _ = other.communicate("", LONGEST_S)
     for line in told.splitlines():
         began, ended = line.split()
         windows.append(Span(float(began), float(ended)))
@@ -145,14 +147,14 @@ def send_for(servers: str, topic: str, periods: int, life_s: float) -> list[Span
     ) as producer:
         value = make_values("text-100")[0]
         for _ in range(200):
-            producer.send(topic, value).result(30)
+            producer.send(topic, value).result(LONGEST_S)
         for _ in range(periods):
             for is_busy in (True, False, True):
                 end_s = time.monotonic() + TOKEN_S
                 if not is_busy:
                     time.sleep(TOKEN_S)
                 while (now_s := time.monotonic()) < end_s:
-                    producer.send(topic, value).result(30)
+                    producer.send(topic, value).result(LONGEST_S)
                     samples.append(Span(now_s, time.monotonic()))
     return samples
 
@@ -203,7 +205,7 @@ def our_broker() -> Iterator[str]:
         try:
             yield child.stdout.readline().strip()
         finally:
-            child.communicate("")
+            child.communicate("", LONGEST_S)
 
 
 def serve() -> None:
