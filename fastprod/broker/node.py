@@ -131,7 +131,7 @@ class NodeServer:
                 steps.callback(self._await_end)
             with self._lock:
                 if self._is_started:
-                    steps.callback(self._wake)
+                    steps.callback(self._state.wake_all)
                     self._leave(move_leaders, is_killed)
 
     def _leave(self, move_leaders: bool, is_killed: bool = False) -> None:
@@ -144,13 +144,6 @@ class NodeServer:
         if self._server is not None:
             self._ending, self._server = self._server, None
             self._ending.begin_shutdown()
-
-    def _wake(self) -> None:
-        """Complete what waits for partitions that this node led, groups too."""
-        for topic in self._state.topics.all():
-            for partition in topic.partitions:
-                self._state.purgatory.check_and_complete(partition)
-        self._state.leaders_moved()
 
     def _await_end(self) -> None:
         with self._end_lock:
@@ -195,7 +188,7 @@ class NodeServer:
                 if is_fenced:
                     cluster = self._state.cluster
                     cluster.node_down(self.id, True, hands_over=False, lives=True)
-        self._wake()
+        self._state.wake_all()
 
     def reconnect(self) -> None:
         """Undo `cut_off`.
@@ -328,7 +321,7 @@ class Node:
 
         Raises:
             OSError: another process has taken its port meanwhile. Or the new leaders cannot be
-                written to `data_dir`; the node is up then.
+                written to `data_dir`; the node is up then, and the broker tries again each second.
             IllegalStateError: the broker is stopped; or an interceptor calls it while the node is
                 still going down.
             TimeoutError: the node has not finished going down within 10 s.
@@ -347,7 +340,8 @@ class Node:
                 partitions have no leader until the node is back (LEADER_NOT_AVAILABLE).
 
         Raises:
-            OSError: the new leaders cannot be written to `data_dir`; the node is down.
+            OSError: the new leaders cannot be written to `data_dir`; the node is down. Its
+                partitions have no leader until they can be: the broker tries again each second.
             TimeoutError: a thread has not ended within 10 s; the next `down`, `up` or stop of the
                 broker waits for it again.
 

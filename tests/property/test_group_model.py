@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from fastprod.broker.coordinator.group.group_metadata import GroupMetadata, GroupState
 from fastprod.broker.coordinator.group.member_metadata import JoinGroupResult, Leaving
 from fastprod.error_codes import MEMBER_ID_REQUIRED, NONE
+from support.broker.world import move_leader
 from support.groups.group_world import REBALANCE_MS, SESSION_MS, Answer, GroupWorld
 from support.processes.scale import scaled
 
@@ -112,7 +113,7 @@ class GroupModel(RuleBasedStateMachine):
     @rule(tells=st.booleans())
     def move(self, tells: bool) -> None:
         partition = self.world.partition()
-        partition.move_leader(1 - partition.leader, [0, 1])
+        move_leader(partition, 1 - partition.leader, [0, 1])
         if tells:
             self.world.manager.drop_moved()
         # The next coordinator may count a generation again that was not complete.

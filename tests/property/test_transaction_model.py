@@ -13,6 +13,7 @@ from fastprod.broker.log.record_batch import Producer
 from fastprod.error_codes import CONCURRENT_TRANSACTIONS, NONE
 from support.broker.log_batches import TIME, encoded
 from support.broker.transaction_world import T0, T1, U0, TransactionWorld
+from support.broker.world import move_leader
 
 PLACES = (T0, T1, U0)
 NAMES = ("x", "y", "z")
@@ -136,7 +137,7 @@ class Model:
             self.late(name)
         elif what == "move":
             partition = self.world.metadata(name).partition
-            partition.move_leader(1 - partition.leader, [0, 1])
+            move_leader(partition, 1 - partition.leader, [0, 1])
         elif what == "restart":
             self.world = self.world.restarted()
             self.world.transactions.begin()

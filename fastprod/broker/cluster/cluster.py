@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
+import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from fastprod.broker.cluster.partition import NO_NODE, Partition
+from fastprod.broker.cluster.partition import NO_NODE, Decision, Partition
 from fastprod.broker.cluster.topics import Topics
 from fastprod.error_codes import (
     ELECTION_NOT_NEEDED,
@@ -17,6 +19,8 @@ from fastprod.error_codes import (
     NONE,
     PREFERRED_LEADER_NOT_AVAILABLE,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class NodeAddress(NamedTuple):
@@ -46,14 +50,39 @@ def new_cluster_id() -> str:
     return text.rstrip("=").replace("+", "-").replace("/", "_")
 
 
+RETRY_MS = 1000
+"""After so long the controller tries again to write down what follows from a node's coming or
+going."""
+
+
+class _NodeChange(NamedTuple):
+    """A node has come or gone, and what follows from that is not written down yet."""
+
+    is_up: bool
+    moves_leaders: bool = True
+
+    def plan(
+        self, partition: Partition, node_id: int, live: Collection[int], up: Collection[int]
+    ) -> Decision | None:
+        if self.is_up:
+            return partition.plan_up(node_id, live)
+        return partition.plan_down(node_id, live, up, self.moves_leaders)
+
+
 class Cluster:
-    """The nodes, and which of them are up. Any thread.
+    """The nodes, and which of them are up; the controller. Any thread.
+
+    What it decides of partitions is written down before a node learns of it: a restart never finds
+    a leader or replicas in sync that are older than what a record was acknowledged by. What cannot
+    be written down does not hold. Of a node that comes or goes it is tried again.
 
     Args:
         cluster_id: its name for itself.
         node_ids: every node that there can be; the addresses come with `node_up`.
         topics: shared by all nodes.
         on_node: called with a node and whether it lives, before its partitions are.
+        retry_later: has a function called after so many milliseconds, on another thread; whether
+            that is planned.
     """
 
     def __init__(
@@ -62,14 +91,20 @@ class Cluster:
         node_ids: Sequence[int],
         topics: Topics,
         on_node: Callable[[int, bool], None] = lambda node_id, lives: None,
+        retry_later: Callable[[float, Callable[[], None]], bool] = lambda delay_ms, retry: False,
     ) -> None:
         self.cluster_id = cluster_id
         self.node_ids = tuple(node_ids)
         self.topics = topics
         self._on_node = on_node
+        self._retry_later = retry_later
+        self._settled_late: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         # Replaced as a whole, so that readers take no lock.
         self._up: dict[int, NodeAddress] = {}
+        # What follows from these is not written down yet.
+        self._unsettled: dict[int, _NodeChange] = {}
+        self._is_retry_planned = False
 
     def addresses(self, listener_name: str) -> list[NodeAddress]:
         """Nodes that are up, by id, as a client of a listener reaches them."""
@@ -89,17 +124,22 @@ class Cluster:
         """The node that makes and deletes topics: the first that is up; -1: none is."""
         return next(iter(self._up), NO_NODE)
 
+    def when_settled_late(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, without a lock, when leaders have moved on another try."""
+        self._settled_late = wake
+
     def node_up(self, address: NodeAddress) -> list[Partition]:
-        """Note that a node is up; returns the partitions that it leads again."""
-        with self._lock:
+        """Note that a node is up; returns the partitions that it leads again.
+
+        Raises:
+            OSError: new leaders cannot be written down; that is tried again.
+        """
+        with self._retrying(), self._lock:
             up = {**self._up, address.id: address}
             self._up = dict(sorted(up.items()))
-            live = self._set_live(address.id, True)
+            self._set_live(address.id, True)
             self._on_node(address.id, True)
-            all_partitions = self._partitions()
-            gained = [each for each in all_partitions if each.node_up(address.id, live)]
-            self._write_down(gained)
-            return gained
+            return self._settle(address.id, _NodeChange(is_up=True))
 
     def node_down(
         self, node_id: int, move_leaders: bool, hands_over: bool = True, lives: bool = False
@@ -111,36 +151,29 @@ class Cluster:
             move_leaders: let other nodes lead them; else they have no leader until it is back.
             hands_over: partitions with replicas: who leads next fetches all of it before.
             lives: it serves clients, and is only cut off from the other nodes.
+
+        Raises:
+            OSError: new leaders cannot be written down; that is tried again.
         """
-        with self._lock:
+        with self._retrying(), self._lock, contextlib.ExitStack() as steps:
             self._up = {id: each for id, each in self._up.items() if id != node_id}
-            live = self._set_live(node_id, False)
-            all_partitions = self._partitions()
-            handed: set[Partition] = set()
-            if hands_over and move_leaders:
-                handed = {each for each in all_partitions if each.hand_over(node_id, live)}
-            if not lives:
+            self._set_live(node_id, False)
+            if hands_over and not lives:
+                steps.callback(self._on_node, node_id, False)
+            elif not lives:
                 self._on_node(node_id, False)
-            lost = [
-                each
-                for each in all_partitions
-                if each.node_down(node_id, live, self._up, move_leaders) or each in handed
-            ]
-            changed = [each for each in all_partitions if each.is_replicated]
-            self._write_down(dict.fromkeys([*lost, *changed]))
-            return lost
+            return self._settle(node_id, _NodeChange(False, move_leaders))
 
     def move_leader(self, partition: Partition, node_id: int) -> int:
         """Let another node lead a partition, or none (-1); returns the new leader epoch.
 
         Raises:
-            OSError: it cannot be written down; it holds until the broker stops.
+            OSError: it cannot be written down; nothing has changed.
             ValueError: the node cannot lead a partition with replicas.
         """
         with self._lock:
-            epoch = partition.move_leader(node_id, self.topics.live)
-            self._write_down([partition])
-            return epoch
+            self.topics.decide({partition: partition.plan_leader(node_id, self.topics.live)})
+            return partition.leader_epoch
 
     def elect_leader(self, partition: Partition, is_unclean: bool) -> int:
         """Have the preferred replica lead or, if nobody leads, one that is not in sync.
@@ -166,40 +199,79 @@ class Cluster:
                     return ELECTION_NOT_NEEDED
                 if leader not in live or leader not in partition.isr:
                     return PREFERRED_LEADER_NOT_AVAILABLE
-            partition.move_leader(leader, live)
-            self._write_down([partition])
+            self.topics.decide({partition: partition.plan_leader(leader, live)})
             return NONE
 
-    def decide(self, partition: Partition, change: Callable[[], bool]) -> bool:
-        """Have `change` change leader or replicas in sync of a partition; what it returns.
+    def decide(self, partition: Partition, plan: Callable[[], Decision | None]) -> bool:
+        """Have what `plan` decides of a partition hold; whether it decides anything.
 
         Args:
             partition: which.
-            change: returns whether it has.
+            plan: called when nobody else decides; None: nothing changes.
 
         Raises:
             OSError: as `move_leader`.
         """
         with self._lock:
-            has_changed = change()
-            if has_changed:
-                self._write_down([partition])
-            return has_changed
+            decision = plan()
+            if decision is not None:
+                self.topics.decide({partition: decision})
+            return decision is not None
 
-    def _write_down(self, partitions: Iterable[Partition]) -> None:
-        """Write epochs and replicas in sync down: no epoch that a client has seen may come again
-        after a restart (B-C8.6).
+    def _settle(self, node_id: int, change: _NodeChange) -> list[Partition]:
+        """Have hold what follows from a node's coming or going, and from others before it that
+        could not be written down; returns partitions whose leaders have moved. The lock is held.
         """
-        names = dict.fromkeys(each.topic for each in partitions)
-        if names:
-            self.topics.save(names)
+        self._unsettled.pop(node_id, None)
+        self._unsettled[node_id] = change
+        return self._settle_all()
 
-    def _set_live(self, node_id: int, lives: bool) -> Collection[int]:
+    def _settle_all(self) -> list[Partition]:
+        live, up = self.topics.live, self._up
+        all_partitions = [each for topic in self.topics.all() for each in topic.partitions]
+        moved: list[Partition] = []
+        for node_id, change in list(self._unsettled.items()):
+            decisions = {
+                each: decision
+                for each in all_partitions
+                if (decision := change.plan(each, node_id, live, up)) is not None
+            }
+            led = [each for each, it in decisions.items() if it.leader_epoch != each.leader_epoch]
+            try:
+                self.topics.decide(decisions)
+            finally:
+                for each in all_partitions:
+                    if each not in decisions:
+                        each.sync_isr(live)
+            del self._unsettled[node_id]
+            moved += led
+        return moved
+
+    @contextlib.contextmanager
+    def _retrying(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            if not self._is_retry_planned:
+                self._is_retry_planned = True
+                if not self._retry_later(RETRY_MS, self._retry):
+                    self._is_retry_planned = False
+            raise
+
+    def _retry(self) -> None:
+        self._is_retry_planned = False
+        try:
+            with self._retrying(), self._lock:
+                moved = self._settle_all()
+        except OSError as error:
+            _log.error("who leads, and who is in sync, is not written down: %s", error)
+            return
+        if moved:
+            self._settled_late()
+
+    def _set_live(self, node_id: int, lives: bool) -> None:
         """Let new topics use the node, or not; the caller changes the topics that exist."""
         before = self.topics.live
-        live = [id for id in self.node_ids if (lives if id == node_id else id in before)]
-        self.topics.set_live(live)
-        return live
-
-    def _partitions(self) -> list[Partition]:
-        return [each for topic in self.topics.all() for each in topic.partitions]
+        self.topics.set_live(
+            [id for id in self.node_ids if (lives if id == node_id else id in before)]
+        )

@@ -32,6 +32,22 @@ class SavedPartition(NamedTuple):
     isr: list[int] | None = None
 
 
+class Decision(NamedTuple):
+    """What the controller decides of a partition: written down before a node is told.
+
+    Attributes:
+        leader: node that leads from now on; -1: none.
+        leader_epoch: one more than before if the leader changes.
+        replicas: the preferred leader first.
+        isr: replicas in sync.
+    """
+
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
 class AppendedAt(NamedTuple):
     """An append as `Partition.error_of_append` is asked about it.
 
@@ -126,7 +142,7 @@ class Partition:
         self.min_isr = 1
         self.leader = replicas[0]
         if live is not None:
-            self._sync_isr(live)
+            self.isr = self._in_sync(self.replicas, live)
             self.leader = self.isr[0] if self.isr[0] in live else NO_NODE
         self.leader_epoch = leader_epoch
         self.is_deleted = False
@@ -143,9 +159,14 @@ class Partition:
         """The newest epoch in its log; -1: none."""
         return self.log.latest_epoch
 
-    def saved(self) -> SavedPartition:
-        """What is kept of it over a restart."""
-        return SavedPartition(self.replicas, self.leader_epoch)
+    def decided(self) -> Decision:
+        """What the controller decided last."""
+        return Decision(self.leader, self.leader_epoch, self.replicas, self.isr)
+
+    def saved(self, decision: Decision | None = None) -> SavedPartition:
+        """What is kept of it over a restart: as it is, or once a decision holds."""
+        found = decision or self.decided()
+        return SavedPartition(found.replicas, found.leader_epoch)
 
     def logs(self) -> list[Log]:
         """All of its logs."""
@@ -286,39 +307,35 @@ class Partition:
             log = self.log_at(node_id)
             return log.delete_records(log.high_watermark if offset == -1 else offset)
 
-    def move_leader(self, node_id: int, live: Collection[int]) -> int:
-        """Let another node lead it, or none (-1); returns the new leader epoch.
+    # What the controller decides. Nothing here changes who leads but `take`, after the decision is
+    # written down; the controller's lock is held from the plan to there.
+
+    def plan_leader(self, node_id: int, live: Collection[int]) -> Decision:
+        """Let another node lead it, or none (-1).
 
         All nodes share one log: a node that had no replica takes the old leader's place.
 
         Args:
             node_id: it may be down; then it is not in sync.
             live: nodes that are up.
+
+        Raises:
+            ValueError: of a partition with replicas: the node cannot lead.
         """
-        with self.lock:
-            if node_id != NO_NODE:
-                self.replicas = _with(self.replicas, node_id, self.leader)
-            self._sync_isr(live)
-            self.leader = node_id
-            self.leader_epoch += 1
-            return self.leader_epoch
+        replicas = self.replicas
+        if node_id != NO_NODE:
+            replicas = _with(replicas, node_id, self.leader)
+        return Decision(node_id, self.leader_epoch + 1, replicas, self._in_sync(replicas, live))
 
-    def node_up(self, node_id: int, live: Collection[int]) -> bool:
-        """Note that a node is up; returns whether it leads again."""
-        if self.leader == NO_NODE and node_id in self.replicas:
-            self.move_leader(node_id, live)
-            return True
-        self.sync_isr(live)
-        return False
+    def plan_up(self, node_id: int, live: Collection[int]) -> Decision | None:
+        """What changes because a node is up; None: nothing."""
+        is_missed = self.leader == NO_NODE and node_id in self.replicas
+        return self.plan_leader(node_id, live) if is_missed else None
 
-    def hand_over(self, node_id: int, live: Collection[int]) -> bool:
-        """Let another node lead that has all of it, before `node_id` goes; whether it did."""
-        return False
-
-    def node_down(
+    def plan_down(
         self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool
-    ) -> bool:
-        """Note that a node is down; returns whether it led.
+    ) -> Decision | None:
+        """What changes because a node is down; None: nothing.
 
         Args:
             node_id: which.
@@ -327,10 +344,13 @@ class Partition:
             moves_leader: let another node lead; else none does until it is back.
         """
         if self.leader != node_id:
-            self.sync_isr(live)
-            return False
-        self.move_leader(self._heir(up) if moves_leader else NO_NODE, live)
-        return True
+            return None
+        return self.plan_leader(self._heir(up) if moves_leader else NO_NODE, live)
+
+    def take(self, decision: Decision) -> None:
+        """Have a decision hold, which is written down, and tell the nodes."""
+        with self.lock:
+            self.leader, self.leader_epoch, self.replicas, self.isr = decision
 
     def _heir(self, up: Collection[int]) -> int:
         """A replica that is up or, since all nodes share one log, any node; -1: none is up."""
@@ -341,14 +361,14 @@ class Partition:
         return others[self.index % len(others)] if others else NO_NODE
 
     def sync_isr(self, live: Collection[int]) -> None:
-        """Note which nodes are up now."""
+        """Note which nodes are up now, without a decision."""
         with self.lock:
-            self._sync_isr(live)
+            self.isr = self._in_sync(self.replicas, live)
 
-    def _sync_isr(self, live: Collection[int]) -> None:
-        in_sync = [each for each in self.replicas if each in live]
+    def _in_sync(self, replicas: list[int], live: Collection[int]) -> list[int]:
+        in_sync = [each for each in replicas if each in live]
         # The last one stays in sync, as with Kafka's unclean elections off.
-        self.isr = in_sync or self.isr[:1]
+        return in_sync or self.isr[:1]
 
     def delete(self, removes_files: bool = True) -> None:
         """Refuse more records, and delete those it has: see `Log.delete`.

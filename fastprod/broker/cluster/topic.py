@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from fastprod.broker.cluster.partition import Partition, SavedPartition
+from fastprod.broker.cluster.partition import Decision, Partition, SavedPartition
 from fastprod.broker.cluster.topic_config import TopicConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -67,13 +68,22 @@ class Topic:
         """Partition number `index`, or None if there is none."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
-    def saved(self) -> SavedTopic:
-        """What the journal keeps of it."""
+    def saved(
+        self,
+        decisions: Mapping[Partition, Decision] = MappingProxyType({}),
+        config: TopicConfig | None = None,
+    ) -> SavedTopic:
+        """What the journal keeps of it.
+
+        Args:
+            decisions: of the controller, that do not hold yet.
+            config: settings that do not hold yet; None: those that do.
+        """
         return SavedTopic(
             self.name,
             self.id,
-            self.config.overrides,
-            [each.saved() for each in self.partitions],
+            (config or self.config).overrides,
+            [each.saved(decisions.get(each)) for each in self.partitions],
         )
 
 

@@ -6,9 +6,9 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from fastprod.broker.cluster.partition import Partition, SavedPartition
+from fastprod.broker.cluster.partition import Decision, Partition, SavedPartition
 from fastprod.broker.cluster.replica_assignment import check_growth, checked_assignment, spread
 from fastprod.broker.cluster.topic import (
     INTERNAL_TOPICS,
@@ -351,7 +351,7 @@ class Topics:
     def _write_each_down(self, topics: Sequence[Topic]) -> dict[bytes, OSError]:
         """Write topics down, together if that can be; returns what went wrong, by their ids."""
         try:
-            self._write_down(topics)
+            self._write_down([topic.saved() for topic in topics])
         except OSError as error:
             if len(topics) == 1:
                 return {topics[0].id: error}
@@ -407,7 +407,7 @@ class Topics:
             try:
                 for nodes in replicas:
                     self._add_partition(grown, SavedPartition([*nodes], 0))
-                self._write_down([grown])
+                self._write_down([grown.saved()])
             except BaseException:
                 made = grown.partitions[len(before) :]
                 self._partition_count -= len(made)
@@ -451,12 +451,8 @@ class Topics:
                 raise TopicError(INVALID_CONFIG, str(error)) from None
             if is_only_checked:
                 return
-            before, topic.config = topic.config, config
-            try:
-                self._write_down([topic])
-            except BaseException:
-                topic.config = before
-                raise
+            self._write_down([topic.saved(config=config)])
+            topic.config = config
             for partition in topic.partitions:
                 partition.reconfigure(config)
 
@@ -470,15 +466,20 @@ class Topics:
             raise TopicError(INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         return topic
 
-    def save(self, names: Iterable[str]) -> None:
-        """Write down the topics of these names, whose leaders have changed.
+    def decide(self, decisions: Mapping[Partition, Decision]) -> None:
+        """Write down what the controller has decided of partitions, then have it hold.
+
+        Nobody writes about these topics in between, which would take it back.
 
         Raises:
-            OSError: they cannot be written down.
+            OSError: it cannot be written down; nothing of it holds.
         """
         with self._lock:
-            changed = [self._by_name[name] for name in names if name in self._by_name]
-            self._write_down(changed)
+            names = dict.fromkeys(each.topic for each in decisions)
+            topics = [self._by_name[name] for name in names if name in self._by_name]
+            self._write_down([topic.saved(decisions) for topic in topics])
+            for partition, decision in decisions.items():
+                partition.take(decision)
 
     def delete(self, name: str) -> Topic:
         """Take the topic out; returns it, with its logs gone and its partitions marked (B-D4.3).
@@ -546,9 +547,9 @@ class Topics:
                 f"max_partitions is {most:,}",
             )
 
-    def _write_down(self, changed: Sequence[Topic], deleted: Sequence[bytes] = ()) -> None:
+    def _write_down(self, changed: Sequence[SavedTopic], deleted: Sequence[bytes] = ()) -> None:
         if self._on_change is not None and (changed or deleted):
-            self._on_change([topic.saved() for topic in changed], deleted)
+            self._on_change(changed, deleted)
 
     def _add_partition(
         self, topic: Topic, saved: SavedPartition, is_restored: bool = False

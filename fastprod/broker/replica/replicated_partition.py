@@ -14,6 +14,7 @@ from fastprod._core.log.batch_validator import BatchInfo
 from fastprod.broker.cluster.partition import (
     NO_NODE,
     AppendedAt,
+    Decision,
     NotEnoughReplicas,
     NotLeader,
     Partition,
@@ -127,8 +128,9 @@ class ReplicatedPartition(Partition):
     def latest_epoch(self) -> int:
         return max(each.log.latest_epoch for each in self._by_node.values())
 
-    def saved(self) -> SavedPartition:
-        return SavedPartition(self.replicas, self.leader_epoch, self.isr)
+    def saved(self, decision: Decision | None = None) -> SavedPartition:
+        found = decision or self.decided()
+        return SavedPartition(found.replicas, found.leader_epoch, found.isr)
 
     def logs(self) -> list[Log]:
         return [each.log for each in self._by_node.values()]
@@ -367,16 +369,15 @@ class ReplicatedPartition(Partition):
             and self._reach.connects(node_id, leader.node_id)
         )
 
-    def expand_isr(self, node_id: int) -> bool:
-        """Have a follower that has caught up be in sync; whether it is now. For the controller."""
+    def plan_expanded(self, node_id: int) -> Decision | None:
+        """Have a follower that has caught up be in sync; None: it has not, or is already."""
         with self.lock:
             leader = self._by_node.get(self.leader)
             if leader is None or node_id not in leader.followers or node_id in self.isr:
-                return False
+                return None
             if not leader.is_leader or not self._may_join(leader, node_id):
-                return False
-            self._decide(Election(self.leader, self._in_order([*self.isr, node_id])))
-            return True
+                return None
+            return self._in_sync_are([*self.isr, node_id])
 
     def lagging(self) -> bool:
         """Whether a follower in sync lacks something of what the leader has."""
@@ -391,18 +392,18 @@ class ReplicatedPartition(Partition):
                 if node_id in self.isr
             )
 
-    def shrink_isr(self) -> bool:
-        """Drop followers that lag for too long; whether there were any. For the controller.
+    def plan_shrunk(self) -> Decision | None:
+        """Drop followers that lag for too long; None: there are none.
 
-        The nodes learn of it by `tell_isr`, once it is written down: as long as a restart could
-        find such a follower in sync, and have it lead, nothing is acknowledged without it.
+        They are waited for until that is written down: as long as a restart could find such a
+        follower in sync, and have it lead, nothing is acknowledged without it.
         """
         with self.lock:
             leader = self._by_node.get(self.leader)
             if leader is None or not leader.is_leader:
-                return False
+                return None
             if not self._reach.hears_controller(leader.node_id):
-                return False
+                return None
             now_ns, most_lag_ns = self._settings.now_ns(), self._settings.most_lag_ns
             end_offset = leader.log.log_end_offset
             late = [
@@ -410,40 +411,13 @@ class ReplicatedPartition(Partition):
                 for node_id, each in leader.followers.items()
                 if node_id in self.isr and not each.is_caught_up(end_offset, now_ns, most_lag_ns)
             ]
-            if late:
-                self.isr = [each for each in self.isr if each not in late]
-            return bool(late)
+            if not late:
+                return None
+            return self._in_sync_are([each for each in self.isr if each not in late])
 
-    def tell_isr(self) -> None:
-        """Tell the nodes who is in sync."""
-        with self.lock:
-            self._tell()
-
-    def take_back_isr(self) -> None:
-        """Have those be in sync again of whom the leader knows: it could not be written down."""
-        with self.lock:
-            leader = self._by_node.get(self.leader)
-            if leader is not None and leader.state.leader_epoch == self.leader_epoch:
-                self.isr = list(leader.state.isr)
-
-    def _in_order(self, nodes: Collection[int]) -> list[int]:
-        return [each for each in self.replicas if each in nodes]
-
-    # What the controller decides.
-
-    def hand_over(self, node_id: int, live: Collection[int]) -> bool:
-        """Let another replica in sync lead, which has everything then; whether that was possible.
-
-        For a controlled shutdown of `node_id`, which still lives.
-        """
-        with self.lock:
-            others = [each for each in live if each != node_id]
-            next_leader, isr = elect(self.replicas, self.isr, others, False)
-            if self.leader != node_id or next_leader == NO_NODE:
-                return False
-            self._catch_up(next_leader)
-            self._decide(Election(next_leader, isr), is_new_epoch=True)
-            return True
+    def _in_sync_are(self, nodes: Collection[int]) -> Decision:
+        isr = [each for each in self.replicas if each in nodes]
+        return self.decided()._replace(isr=isr)
 
     def _catch_up(self, node_id: int) -> bool:
         """Have a follower fetch all that its leader has; whether it has. The lock is held."""
@@ -468,37 +442,35 @@ class ReplicatedPartition(Partition):
             return False
         return True
 
-    def node_down(
+    # What the controller decides.
+
+    def plan_down(
         self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool
-    ) -> bool:
+    ) -> Decision | None:
         with self.lock:
             if self.leader == node_id and not moves_leader:
-                self._decide(Election(NO_NODE, self.isr), is_new_epoch=True)
-                return True
+                return self._led_by(Election(NO_NODE, self.isr))
             isr = [each for each in self.isr if each != node_id] or self.isr
             if self.leader == node_id:
                 found = elect(self.replicas, isr, live, self.is_unclean_enabled)
-                self._decide(found, is_new_epoch=True)
-                return True
-            if isr != self.isr:
-                self._decide(Election(self.leader, isr))
-            return False
+                if found.leader in self.isr:
+                    # If `node_id` still lives nothing is lost, even if this cannot be written down.
+                    self._catch_up(found.leader)
+                return self._led_by(found)
+            return None if isr == self.isr else self.decided()._replace(isr=isr)
 
-    def node_up(self, node_id: int, live: Collection[int]) -> bool:
+    def plan_up(self, node_id: int, live: Collection[int]) -> Decision | None:
         if node_id not in self._by_node:
-            return False
+            return None
         with self.lock:
             self._by_node[node_id].needs_truncation = True
-            if self.leader == NO_NODE:
-                found = elect([node_id, *self.replicas], self.isr, live, self.is_unclean_enabled)
-                if found.leader != NO_NODE:
-                    self._decide(found, is_new_epoch=True)
-                    return True
-            self._tell()
-            return False
+            if self.leader != NO_NODE:
+                return None
+            found = elect([node_id, *self.replicas], self.isr, live, self.is_unclean_enabled)
+            return None if found.leader == NO_NODE else self._led_by(found)
 
-    def move_leader(self, node_id: int, live: Collection[int]) -> int:
-        """Let another replica lead, or none (-1); returns the new leader epoch.
+    def plan_leader(self, node_id: int, live: Collection[int]) -> Decision:
+        """Let another replica lead, or none (-1).
 
         One that is in sync has everything then. One that is not loses what it lacks.
 
@@ -509,21 +481,19 @@ class ReplicatedPartition(Partition):
             raise ValueError(f"node {node_id} has no replica of {self.topic}-{self.index}")
         if node_id != NO_NODE and node_id not in live:
             raise ValueError(f"node {node_id} is down, and cannot lead a partition with replicas")
-        with self.lock:
-            isr = self.isr
-            if node_id in isr:
-                self._catch_up(node_id)
-            elif node_id != NO_NODE:
-                isr = [node_id]
-            self._decide(Election(node_id, isr), is_new_epoch=True)
-            return self.leader_epoch
+        isr = self.isr if node_id in (*self.isr, NO_NODE) else [node_id]
+        return self._led_by(Election(node_id, isr))
 
-    def _decide(self, found: Election, is_new_epoch: bool = False) -> None:
-        """Change leader and replicas in sync, and tell the nodes; the lock is held."""
-        self.leader, self.isr = found
-        if is_new_epoch:
-            self.leader_epoch += 1
-        self._tell()
+    def _led_by(self, found: Election) -> Decision:
+        return Decision(found.leader, self.leader_epoch + 1, self.replicas, found.isr)
+
+    def take(self, decision: Decision) -> None:
+        with self.lock:
+            if decision.leader_epoch != self.leader_epoch and decision.leader in self.isr:
+                # From a leader that lives it fetches what came while this was written down.
+                self._catch_up(decision.leader)
+            self.leader, self.leader_epoch, self.replicas, self.isr = decision
+            self._tell()
 
     def _tell(self) -> None:
         state = PartitionState(self.leader, self.leader_epoch, tuple(self.isr))
@@ -548,7 +518,9 @@ class ReplicatedPartition(Partition):
             replica.begin_following()
 
     def sync_isr(self, live: Collection[int]) -> None:
-        """Nothing: followers come into sync by fetching."""
+        """Tell nodes that did not hear it what holds; followers come into sync by fetching."""
+        with self.lock:
+            self._tell()
 
     def delete(self, removes_files: bool = True) -> None:
         with self.lock:

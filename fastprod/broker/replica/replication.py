@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from fastprod.broker.cluster.partition import Decision
 from fastprod.broker.replica.reachability import Reachability
 from fastprod.broker.replica.replica_fetcher import ReplicaFetcher
 from fastprod.broker.replica.replica_log import ReplicaLog
@@ -23,8 +24,11 @@ _log = logging.getLogger(__name__)
 
 _NS_PER_MS = 1_000_000
 
-Decide = Callable[[ReplicatedPartition, Callable[[], bool]], bool]
-"""Has a partition change its replicas in sync, and writes it down: `Cluster.decide`."""
+Plan = Callable[[], Decision | None]
+"""What is to be decided of a partition; None: nothing."""
+
+Decide = Callable[[ReplicatedPartition, Plan], bool]
+"""Writes down what is decided of a partition, and has it hold: `Cluster.decide`."""
 
 
 class Replication:
@@ -58,7 +62,7 @@ class Replication:
         )
         self._fetchers = {id: ReplicaFetcher(id, self._fetch) for id in node_ids}
         self._advanced = advanced
-        self._decide: Decide = lambda partition, change: change()
+        self._decide: Decide = lambda partition, plan: False
         self._check_ms = max(most_lag_ms / 2, 1)
         self._timer = DelayedOperationPurgatory("fastprod-broker-replica-timer", clock, _failed)
         self._lock = threading.Lock()
@@ -67,6 +71,8 @@ class Replication:
         # Partitions of which a follower may lag.
         self._watched: dict[ReplicatedPartition, None] = {}
         self._is_check_planned = False
+        # Those of which it could not be written down who is in sync.
+        self._postponed: weakref.WeakSet[ReplicatedPartition] = weakref.WeakSet()
         self._is_closed = False
 
     def decide_by(self, decide: Decide) -> None:
@@ -105,6 +111,12 @@ class Replication:
     def run_later(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Call `action` on the timer's thread after `delay_ms`, or at the end."""
         self._timer.run_later(delay_ms, action)
+
+    def retry_later(self, delay_ms: float, action: Callable[[], None]) -> bool:
+        """Call `action` on the timer's thread after `delay_ms`, but not when the broker ends; see
+        `DelayedOperationPurgatory.retry_later`.
+        """
+        return self._timer.retry_later(delay_ms, action)
 
     def node_changed(self, node_id: int, lives: bool) -> None:
         """Note that a node is up or down; its partitions are told afterwards."""
@@ -151,32 +163,37 @@ class Replication:
 
     def _fetch(self, partition: ReplicatedPartition, node_id: int) -> bool:
         done = partition.fetch(node_id)
-        if done.joins:
-            self._change(partition, lambda: partition.expand_isr(node_id))
-        if done.advanced or done.joins:
+        joined = done.joins and self._join(partition, node_id)
+        if done.advanced or joined:
             self._changed(partition)
             self._advanced(partition)
         self._watch(partition)
         return done.goes_on
 
-    def _change(self, partition: ReplicatedPartition, change: Callable[[], bool]) -> bool:
+    def _join(self, partition: ReplicatedPartition, node_id: int) -> bool:
+        """Have a follower that has caught up be in sync; whether it is now."""
+        if partition in self._postponed:
+            return False
         try:
-            return self._decide(partition, change)
+            return self._decide(partition, lambda: partition.plan_expanded(node_id))
         except OSError as error:
-            _log.error("replicas in sync of %s are not written down: %s", partition, error)
-            return True
+            _log.error("%s: node %d is not in sync yet: %s", partition, node_id, error)
+            self._postponed.add(partition)
+            if not self._timer.retry_later(self._check_ms, lambda: self._join_again(partition)):
+                self._postponed.discard(partition)
+            return False
+
+    def _join_again(self, partition: ReplicatedPartition) -> None:
+        self._postponed.discard(partition)
+        self._changed(partition)
 
     def _shrink(self, partition: ReplicatedPartition) -> bool:
-        """Drop followers that lag, as soon as that is written down; whether there were any."""
+        """Drop followers that lag, once that is written down; whether there were any."""
         try:
-            has_changed = self._decide(partition, partition.shrink_isr)
+            return self._decide(partition, partition.plan_shrunk)
         except OSError as error:
             _log.error("%s waits for followers that lag: %s", partition, error)
-            partition.take_back_isr()
             return False
-        if has_changed:
-            partition.tell_isr()
-        return has_changed
 
     def _watch(self, partition: ReplicatedPartition) -> None:
         """Look after half of the longest lag whether a follower lags."""

@@ -179,6 +179,7 @@ class NodeServices:
         handlers, log = self._handlers(), self.request_log
         self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
+        self.cluster.when_settled_late(self.wake_all)
 
     def _new_checkpoints(self) -> HighWatermarkCheckpoints | None:
         if self._directory is None:
@@ -225,6 +226,13 @@ class NodeServices:
         self.group_coordinator.manager.drop_moved()
         self.transaction_coordinator.leaders_moved()
 
+    def wake_all(self) -> None:
+        """Complete what waits for partitions that have another leader, groups too."""
+        for topic in self.topics.all():
+            for partition in topic.partitions:
+                self.purgatory.check_and_complete(partition)
+        self.leaders_moved()
+
     def _restore(self, node_ids: Sequence[int]) -> None:
         directory = self._directory
         cluster_id, saved = (None, []) if directory is None else directory.read_cluster()
@@ -240,7 +248,13 @@ class NodeServices:
             None if directory is None else directory.write_topics,
             self._open_replicas,
         )
-        self.cluster = Cluster(cluster_id, node_ids, self.topics, self.replication.node_changed)
+        self.cluster = Cluster(
+            cluster_id,
+            node_ids,
+            self.topics,
+            self.replication.node_changed,
+            self.replication.retry_later,
+        )
         self.replication.decide_by(self.cluster.decide)
         for topic in saved:
             self.topics.restore(topic)

@@ -99,6 +99,19 @@ class DelayedAction(DelayedOperation):
         self._action()
 
 
+class DelayedRetry(DelayedAction):
+    """The same, but an end of the purgatory forgets it."""
+
+    __slots__ = ()
+
+    def on_complete(self) -> None:
+        """Nobody tries again."""
+
+    def on_expiry(self) -> None:
+        """Call the action."""
+        self._action()
+
+
 class DelayedOperationPurgatory:
     """Parked operations by key, and one timer thread, started by the first deadline.
 
@@ -163,6 +176,15 @@ class DelayedOperationPurgatory:
         operation = DelayedAction(delay_ms, action)
         self.complete_or_watch(operation, (operation,))
         return operation
+
+    def retry_later(self, delay_ms: float, action: Callable[[], None]) -> bool:
+        """Call `action` on the timer thread after `delay_ms`, but not when the purgatory closes.
+
+        Returns:
+            Whether that is planned: it is not if the purgatory is closed, or has no thread.
+        """
+        operation = DelayedRetry(delay_ms, action)
+        return not self.complete_or_watch(operation, (operation,))
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something happened to `key`: complete what is ready now; returns how many were."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 from fastprod._core.io.server_selector import Frame
 from fastprod.broker.api_table import APIS, ApiTable
 from fastprod.broker.cluster.cluster import NodeAddress
+from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.faults.hooks import Faults
 from fastprod.broker.network.connection import ANONYMOUS, Connection
@@ -188,6 +189,13 @@ class BrokerWorld:
         message = produce_request([(topic, partition, batch)], acks)
         answer = self.post("Produce", version, message, node_id).wait()
         return cast(PartitionProduceResponse, answer.responses[0].partition_responses[0])
+
+
+def move_leader(partition: Partition | None, node_id: int, live: Collection[int]) -> int:
+    """Let another node lead, or none (-1), with nothing written down; the new leader epoch."""
+    assert partition is not None
+    partition.take(partition.plan_leader(node_id, live))
+    return partition.leader_epoch
 
 
 def batch_of(*values: bytes, timestamp: int | None = None, **fields: Any) -> bytes:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+
 import pytest
 
-from fastprod.broker.cluster.cluster import NodeAddress, new_cluster_id
+from fastprod.broker.cluster.cluster import RETRY_MS, NodeAddress, new_cluster_id
 from fastprod.broker.cluster.partition import NO_NODE
+from fastprod.broker.cluster.topics import SavedTopic
+from fastprod.broker.replica.replicated_partition import ReplicatedPartition
+from fastprod.broker.threads.clock import FakeClock
 from fastprod.error_codes import NONE, NOT_ENOUGH_REPLICAS
+from support.broker.replica_world import kill, replicated, up
 from support.broker.world import BrokerWorld, batch_of, wait_for
 
 
@@ -119,3 +126,131 @@ def test_a_node_that_is_down_cannot_be_made_the_leader_of_replicas() -> None:
         assert (found.leader, found.isr) == (0, [0])
         cluster.move_leader(shared, 1)
         assert (shared.leader, shared.isr) == (1, [0])
+
+
+CHANGES: dict[str, Callable[[BrokerWorld], object]] = {
+    "leader killed": lambda world: kill(world, 0),
+    "follower killed": lambda world: kill(world, 2),
+    "leader down": lambda world: world.state.cluster.node_down(0, True),
+    "follower down": lambda world: world.state.cluster.node_down(2, True),
+    "leader not moved": lambda world: world.state.cluster.node_down(0, False),
+    "leader moved": lambda world: world.state.cluster.move_leader(_partition(world), 1),
+}
+
+
+def _partition(world: BrokerWorld) -> ReplicatedPartition:
+    found = world.state.topics.partition("t", 0)
+    assert isinstance(found, ReplicatedPartition)
+    return found
+
+
+def _told(partition: ReplicatedPartition) -> list[object]:
+    """What the nodes know, and what clients can be told."""
+    states: list[object] = [each.state for each in partition._by_node.values()]
+    return [*states, partition.leader, partition.leader_epoch, partition.isr]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_decided_is_written_down_before_a_node_is_told(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-B2: a restart finds no leader, and nobody in sync, that nodes believed in no more."""
+    with BrokerWorld(brokers=3) as world:
+        found = replicated(world)
+        before = _told(found)
+        seen: list[list[object]] = []
+        written: list[tuple[int, list[int] | None]] = []
+
+        def write(changed: Sequence[SavedTopic], deleted: Sequence[bytes]) -> None:
+            seen.append(_told(found))
+            (saved,) = changed[0].partitions
+            written.append((saved.leader_epoch, saved.isr))
+
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
+        CHANGES[name](world)
+        assert seen == [before]
+        assert written == [(found.leader_epoch, found.isr)]
+        assert _told(found) != before
+
+
+def test_who_was_killed_is_waited_for_until_it_is_written_down_that_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-B2: with records that it lacks acknowledged it must not lead after a restart."""
+    with BrokerWorld(brokers=3) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        seen: list[int] = []
+
+        def write(*_: object) -> None:
+            # Appends go on meanwhile, and are fetched.
+            assert world.produce(batch_of(b"b"), acks=1).error_code == NONE
+            wait_for(lambda: found.log_at(1).log_end_offset == 2)
+            found.fetch(1)
+            seen.append(found.log.high_watermark)
+
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
+        kill(world, 2)
+        assert seen == [1]
+        wait_for(lambda: found.log.high_watermark == 2)
+
+
+def test_a_disk_that_fails_leaves_everything_as_it_was_until_it_works(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody leads for a node that is down, until it can be written down; then all is well."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    with BrokerWorld(brokers=3, clock=clock) as world:
+        found = replicated(world)
+        fails = [True]
+
+        def write(*_: object) -> None:
+            if fails[0]:
+                raise OSError("no space left")
+
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
+        for node_id in (2, 0):
+            with pytest.raises(OSError, match="no space left"):
+                kill(world, node_id)
+        assert (found.leader, found.leader_epoch, found.isr) == (0, 0, [0, 1, 2])
+        with pytest.raises(OSError, match="no space left"):
+            world.state.cluster.move_leader(found, 1)
+        assert found.leader == 0
+
+        def is_tried_again() -> bool:
+            clock.advance(RETRY_MS)
+            return "who leads, and who is in sync, is not written down" in caplog.text
+
+        wait_for(is_tried_again)
+        assert (found.leader, found.leader_epoch, found.isr) == (0, 0, [0, 1, 2])
+        fails[0] = False
+
+        def is_settled() -> bool:
+            clock.advance(RETRY_MS)
+            return (found.leader, found.leader_epoch, found.isr) == (1, 1, [1])
+
+        wait_for(is_settled)
+        assert world.produce(batch_of(b"a"), node_id=1).error_code == NONE
+        for node_id in (0, 2):
+            up(world, node_id)
+        wait_for(lambda: found.isr == [0, 1, 2])
+
+
+def test_a_node_that_is_back_before_it_could_be_written_down_leads_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with BrokerWorld(brokers=3) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+
+        def write(*_: object) -> None:
+            raise OSError("no space left")
+
+        with monkeypatch.context() as failing:
+            failing.setattr(world.state.topics, "_on_change", write)
+            with pytest.raises(OSError, match="no space left"):
+                kill(world, 0)
+            up(world, 0)
+        assert (found.leader, found.leader_epoch) == (0, 0)
+        assert world.produce(batch_of(b"b")).error_code == NONE
+        wait_for(lambda: all(found.log_at(each).log_end_offset == 2 for each in range(3)))

@@ -10,7 +10,7 @@ from fastprod.broker.cluster.partition import NO_NODE, Partition
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.threads.clock import SystemClock
-from support.broker.world import batch_of
+from support.broker.world import batch_of, move_leader
 
 
 def partition(*replicas: int) -> Partition:
@@ -21,26 +21,26 @@ def test_a_batch_gets_the_leader_epoch_of_its_time() -> None:
     """B-C2.1"""
     led = partition(0, 1)
     led.append(bytearray(batch_of(b"a")))
-    assert led.move_leader(1, [0, 1]) == 1
+    assert move_leader(led, 1, [0, 1]) == 1
     led.append(bytearray(batch_of(b"b")))
     assert [each.partition_leader_epoch for each in led.log.batches()] == [0, 1]
 
 
 def test_a_node_without_a_replica_takes_the_old_leaders_place() -> None:
     led = partition(0, 1)
-    led.move_leader(5, [0, 1, 5])
+    move_leader(led, 5, [0, 1, 5])
     assert (led.leader, led.replicas, led.isr) == (5, [5, 1], [5, 1])
 
 
 def test_a_replica_that_leads_changes_no_replicas() -> None:
     led = partition(0, 1)
-    led.move_leader(1, [0, 1])
+    move_leader(led, 1, [0, 1])
     assert (led.leader, led.replicas, led.isr) == (1, [0, 1], [0, 1])
 
 
 def test_nobody_may_lead() -> None:
     led = partition(0)
-    assert led.move_leader(NO_NODE, [0]) == 1
+    assert move_leader(led, NO_NODE, [0]) == 1
     assert (led.leader, led.replicas) == (NO_NODE, [0])
 
 

@@ -44,6 +44,7 @@ class World:
         self.write_count = 0
         self.open_count = 0
         self.on_open: Callable[[int], None] = lambda count: None
+        self.on_save: Callable[[], None] = lambda: None
         self.clock = FakeClock()
         self.topics = Topics(
             BrokerConfig(**config), [0, 1, 2], self._open, self.clock.monotonic_ns, self._save
@@ -57,6 +58,7 @@ class World:
     def _save(self, changed: Sequence[SavedTopic], deleted: Sequence[bytes]) -> None:
         if self.disk_is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
+        self.on_save()
         stay = [
             each for each in self.saved if each.id not in {*deleted, *(new.id for new in changed)}
         ]
@@ -274,13 +276,41 @@ def test_a_topic_of_an_earlier_run_comes_back_with_higher_leader_epochs() -> Non
     """B-C8.6"""
     world = World()
     before = world.topics.create("t", 3, config={"retention.ms": "5"})
-    before.partitions[1].move_leader(2, [0, 1, 2])
-    world.topics.save(["t"])
+    moved = before.partitions[1]
+    world.topics.decide({moved: moved.plan_leader(2, [0, 1, 2])})
     later = World()
     after = later.topics.restore(world.saved[0])
     assert (after.id, after.config.overrides) == (before.id, before.config.overrides)
     assert [each.leader_epoch for each in after.partitions] == [1, 2, 1]
     assert after.partitions[1].leader == 2
+
+
+def test_what_is_decided_holds_once_it_is_written_down() -> None:
+    """B-B2: and nothing else of its topic is written between the two."""
+    world = World()
+    kept = world.topics.create("t", 2).partitions[1]
+    decision = kept.plan_leader(2, [0, 1, 2])
+    world.disk_is_full = True
+    with pytest.raises(OSError, match="No space"):
+        world.topics.decide({kept: decision})
+    assert (kept.leader, kept.leader_epoch) == (1, 0)
+    world.disk_is_full = False
+    world.on_save = lambda: seen.append((kept.leader, kept.leader_epoch))
+    seen: list[tuple[int, int]] = []
+    world.topics.decide({kept: decision})
+    assert seen == [(1, 0)]
+    assert (kept.leader, kept.leader_epoch) == (2, 1)
+    assert [each.leader_epoch for each in world.saved[0].partitions] == [0, 1]
+
+
+def test_settings_hold_once_they_are_written_down() -> None:
+    world = World()
+    topic = world.topics.create("t")
+    seen: list[dict[str, str]] = []
+    world.on_save = lambda: seen.append(topic.config.overrides)
+    world.topics.change_config("t", lambda config: {"retention.ms": "5"})
+    assert seen == [{}]
+    assert topic.config.overrides == world.saved[0].config == {"retention.ms": "5"}
 
 
 def test_a_partition_whose_nodes_are_gone_is_led_by_one_that_is_there() -> None:

@@ -16,7 +16,7 @@ from fastprod.broker.replica.replicated_partition import ReplicatedPartition
 from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from support.broker.replica_world import kill, pause
 from support.broker.transaction_world import T0, TransactionWorld
-from support.broker.world import BrokerWorld
+from support.broker.world import BrokerWorld, move_leader
 from support.groups.group_world import GroupWorld
 
 
@@ -36,12 +36,12 @@ def test_who_coordinates_may_be_asked_without_a_node() -> None:
     world.commit({T0: 5})
     assert world.manager.item("g", None) is world.group()
     partition = world.partition()
-    partition.move_leader(-1, [0, 1])
+    move_leader(partition, -1, [0, 1])
     with pytest.raises(CoordinatorError) as caught:
         world.manager.item("g", None)
     assert caught.value.code == NOT_COORDINATOR
     world.manager.close()
-    partition.move_leader(0, [0, 1])
+    move_leader(partition, 0, [0, 1])
     with pytest.raises(CoordinatorError) as caught:
         world.manager.item("g", None)
     assert caught.value.code == COORDINATOR_NOT_AVAILABLE

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.error_codes import NONE, REQUEST_TIMED_OUT
-from support.broker.replica_world import high_watermarks, pause, replicated, up, values
+from support.broker.replica_world import high_watermarks, kill, pause, replicated, up, values
 from support.broker.world import BrokerWorld, batch_of, produce_request, wait_for
 
 
@@ -52,22 +52,53 @@ def test_who_lags_is_waited_for_until_it_is_written_down_that_nobody_waits(
         pause(world, 2)
         assert world.produce(batch_of(b"b"), acks=1).error_code == NONE
         wait_for(lambda: found.log_at(1).log_end_offset == 2)
-        save = world.state.topics.save
 
-        def saved(names: Iterable[str]) -> None:
+        def write(*_: object) -> None:
             seen.append(found.log.high_watermark)
             if len(seen) == 1:
                 raise OSError("no space left")
-            save(names)
 
         def dropped() -> bool:
             clock.advance(600)
             return found.log.high_watermark == 2
 
-        monkeypatch.setattr(world.state.topics, "save", saved)
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
         wait_for(dropped)
         assert seen == [1, 1]
         assert found.isr == [0, 1]
+
+
+def test_who_has_caught_up_is_in_sync_once_that_is_written_down(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be written down is tried again after a while, not at each fetch."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    seen: list[list[int]] = []
+    with BrokerWorld(brokers=3, clock=clock, replica_lag_time_max_ms=1000) as world:
+        found = replicated(world)
+        kill(world, 2)
+        assert found.isr == [0, 1]
+
+        def write(*_: object) -> None:
+            seen.append(list(found.isr))
+            if len(seen) == 1:
+                raise OSError("no space left")
+
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
+        up(world, 2)
+        wait_for(lambda: len(seen) == 1)
+        for _ in range(20):
+            assert world.produce(batch_of(b"a")).error_code == NONE
+            wait_for(lambda: found.log_at(2).log_end_offset == found.log.log_end_offset)
+        assert len(seen) == 1
+        assert "node 2 is not in sync yet: no space left" in caplog.text
+
+        def joined() -> bool:
+            clock.advance(600)
+            return found.isr == [0, 1, 2]
+
+        wait_for(joined)
+        assert seen == [[0, 1], [0, 1]]
 
 
 def test_a_leader_that_is_cut_off_is_not_believed(world: BrokerWorld) -> None:
@@ -99,7 +130,7 @@ def test_a_leader_whose_controller_has_not_noticed_waits_for_its_followers(
     assert world.produce(batch_of(b"a"), acks=1).error_code == NONE
     assert (found.leader, found.isr) == (0, [0, 1, 2])
     assert found.log.high_watermark == 0
-    assert not found.shrink_isr()
+    assert found.plan_shrunk() is None
     up(world, 0)
     wait_for(lambda: high_watermarks(found) == [1, 1, 1])
 

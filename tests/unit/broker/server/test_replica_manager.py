@@ -28,7 +28,7 @@ from fastprod.error_codes import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
 )
-from support.broker.world import BrokerWorld, batch_of, fetch_request, produce_request
+from support.broker.world import BrokerWorld, batch_of, fetch_request, move_leader, produce_request
 from support.oracle.record_batch import decode_batches
 
 
@@ -199,7 +199,7 @@ def test_only_the_first_partition_with_data_may_exceed_the_limit(world: BrokerWo
     """B-C5.4, B-D2.4"""
     world.state.topics.create("u", 3, assignment=None)
     for partition in (1, 2):
-        world.state.topics.partition("u", partition).move_leader(0, [0, 1])  # type: ignore[union-attr]
+        move_leader(world.state.topics.partition("u", partition), 0, [0, 1])
         world.produce(batch_of(b"x" * 100), "u", partition)
     wanted = [FetchWant("u", each, 0, 1 << 20) for each in range(3)]
     found = read(world.state.replica_manager, *wanted, max_bytes=10)
@@ -226,7 +226,7 @@ def test_the_leader_epoch_a_client_believes_in_is_checked(
     """B-D2.1"""
     partition = world.state.topics.partition("t", 0)
     assert partition is not None
-    partition.move_leader(0, [0, 1])
+    move_leader(partition, 0, [0, 1])
     manager = world.state.replica_manager
     asked = FetchWant("t", 0, 0, 100, epoch)
     assert read(manager, asked)[0].error == code

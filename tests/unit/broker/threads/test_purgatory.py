@@ -126,6 +126,19 @@ def test_operations_expire_in_the_order_of_their_deadlines(world: World) -> None
     assert order == [10, 20, 30]
 
 
+def test_what_is_to_be_tried_again_later_is_forgotten_at_the_end(world: World) -> None:
+    done: list[str] = []
+    assert world.purgatory.retry_later(10, functools.partial(done.append, "again"))
+    world.clock.await_waiters(1)
+    world.clock.advance(10)
+    while not done:
+        world.clock.await_waiters(1)
+    assert world.purgatory.retry_later(10, functools.partial(done.append, "never"))
+    world.purgatory.close()
+    assert not world.purgatory.retry_later(10, functools.partial(done.append, "never"))
+    assert done == ["again"]
+
+
 def test_the_timer_thread_is_started_by_the_first_deadline(world: World) -> None:
     world.purgatory.complete_or_watch(Operation(None), ["key"])
     assert not world.purgatory.has_timer_thread

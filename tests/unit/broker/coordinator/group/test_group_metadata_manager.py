@@ -17,6 +17,7 @@ from fastprod.error_codes import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
 )
+from support.broker.world import move_leader
 from support.groups.group_world import SESSION_MS, GroupWorld
 
 T0, U0 = ("t", 0), ("u", 0)
@@ -25,7 +26,7 @@ T0, U0 = ("t", 0), ("u", 0)
 def move(world: GroupWorld, group_id: str = "g") -> None:
     """Another node leads the group's partition from now on."""
     partition = world.partition(group_id)
-    partition.move_leader(1 - partition.leader, [0, 1])
+    move_leader(partition, 1 - partition.leader, [0, 1])
 
 
 def test_the_topic_is_kafkas() -> None:
@@ -94,7 +95,7 @@ def test_the_next_request_finds_out_that_a_node_has_taken_over() -> None:
 def test_without_a_leader_nobody_coordinates() -> None:
     """B-E1"""
     world = GroupWorld()
-    world.partition().move_leader(-1, [])
+    move_leader(world.partition(), -1, [])
     assert world.manager.leader_of("g") == -1
     with pytest.raises(CoordinatorError) as refused:
         world.manager.item("g", 0)

@@ -22,6 +22,7 @@ from fastprod.error_codes import (
     TRANSACTION_ABORTABLE,
 )
 from support.broker.transaction_world import T0, T1, TIMEOUT_MS, TransactionWorld
+from support.broker.world import move_leader
 
 HOUR_MS = 3_600_000
 
@@ -286,7 +287,7 @@ def test_a_partition_without_a_leader_is_marked_when_it_has_one() -> None:
     world.add(producer, T0, T1)
     partition = world.topics.partition(*T1)
     assert partition is not None
-    partition.move_leader(-1, [0, 1])
+    move_leader(partition, -1, [0, 1])
     assert world.end(producer)[0] == NONE
     assert (kinds(world), kinds(world, T1)) == (["commit"], [])
     assert world.state() == "PrepareCommit"
@@ -295,7 +296,7 @@ def test_a_partition_without_a_leader_is_marked_when_it_has_one() -> None:
     assert world.end(producer)[0] == CONCURRENT_TRANSACTIONS
     world.purgatory.advance(1000)
     assert world.state() == "PrepareCommit"
-    partition.move_leader(0, [0, 1])
+    move_leader(partition, 0, [0, 1])
     world.purgatory.advance(1000)
     assert world.state() == "CompleteCommit"
     assert (kinds(world), kinds(world, T1)) == (["commit"], ["commit"])
@@ -350,7 +351,7 @@ def test_the_next_coordinator_goes_on() -> None:
     world.add(producer)
     old = world.metadata()
     partition, old_node = old.partition, world.txn_node()
-    partition.move_leader(1 - old_node, [0, 1])
+    move_leader(partition, 1 - old_node, [0, 1])
     world.transactions.leaders_moved()
     world.worker.run()
     assert old.is_dead

@@ -14,7 +14,7 @@ from fastprod.error_codes import INVALID_PRODUCER_EPOCH, NONE, NOT_LEADER_OR_FOL
 from support.broker.log_batches import TIME, encoded
 from support.broker.replica_world import high_watermarks, kill, pause, replicated
 from support.broker.transaction_world import T0, TransactionWorld
-from support.broker.world import BrokerWorld, wait_for
+from support.broker.world import BrokerWorld, move_leader, wait_for
 
 # Replicas of the coordinator's own log are waited for, too: here it has one.
 ALONE: dict[str, Any] = {"min_insync_replicas": 2, "transaction_state_log_replication_factor": 1}
@@ -33,7 +33,7 @@ def test_a_marker_is_refused_by_what_is_newer() -> None:
     assert written.at.end_offset == partition.log.log_end_offset == 1
     found = markers.write_one(partition, EndTransactionMarker(producer, 0, True))
     assert found == (INVALID_PRODUCER_EPOCH, None)
-    partition.move_leader(-1, [0])
+    move_leader(partition, -1, [0])
     found = markers.write_one(partition, EndTransactionMarker(newer, 0, True))
     assert found == (NOT_LEADER_OR_FOLLOWER, None)
 

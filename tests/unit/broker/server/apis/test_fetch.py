@@ -25,7 +25,7 @@ from fastprod.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from fastprod.protocol.messages.fetch import FetchRequest
-from support.broker.world import Asked, BrokerWorld, batch_of, fetch_request
+from support.broker.world import Asked, BrokerWorld, batch_of, fetch_request, move_leader
 from support.oracle.record_batch import decode_batches
 
 FOREVER_MS = 3_600_000
@@ -138,7 +138,7 @@ def test_a_client_with_an_old_epoch_learns_who_leads(world: BrokerWorld) -> None
     """KIP-951"""
     partition = world.state.topics.partition("t", 0)
     assert partition is not None
-    partition.move_leader(0, [0, 1])
+    move_leader(partition, 0, [0, 1])
     request = by_id(world, fetch_request([("t", 0, 0)], leader_epoch=0))
     answer = world.ask("Fetch", 16, request)
     (found,) = answer.responses[0].partitions
@@ -283,7 +283,7 @@ def test_a_fetch_ends_with_an_error_when_the_leader_moves(world: BrokerWorld) ->
     asked = park(world, (0, 0), leader_epoch=0)
     partition = world.state.topics.partition("t", 0)
     assert partition is not None
-    partition.move_leader(1, [0, 1])
+    move_leader(partition, 1, [0, 1])
     world.state.purgatory.check_and_complete(partition)
     found = asked.wait().responses[0].partitions[0]
     assert found.error_code == NOT_LEADER_OR_FOLLOWER
