@@ -99,7 +99,8 @@ def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
 
     thread = threading.Thread(target=press_ctrl_c)
     thread.start()
-    result = stream("rate:100", "--select", "string(value) value", "--summary", "-")
+    options = ("--select", "string(value) value", "--trigger", "0.5 seconds", "--summary", "-")
+    result = stream("rate:100", *options)
     thread.join()
     assert result.exit_code == 130, result.stderr
     assert result.stderr.startswith("fastprod spark-stream: interrupted: ")

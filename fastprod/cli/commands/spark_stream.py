@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from fastprod.spark.jobs.stream_job import StreamJob, StreamRequest
 
-_INTERVAL: Final = re.compile(r"\d+(\.\d+)? *(ms|s|seconds?|minutes?|hours?)")
+_INTERVAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *(ms|s|seconds?|minutes?|hours?)")
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "second": 1_000, "minute": 60_000, "hour": 3_600_000}
 
 
 def _trigger(text: str) -> dict[str, Any]:
@@ -33,11 +34,15 @@ def _trigger(text: str) -> dict[str, Any]:
         return {"availableNow": True}
     if text == "once-after-another":
         return {}
-    if not _INTERVAL.fullmatch(text):
+    found = _INTERVAL.fullmatch(text)
+    if found is None:
         raise click.BadParameter(
             f"{text!r}: must be an interval such as '5 seconds', or available-now"
         )
-    return {"processingTime": re.sub(r" *ms$", " milliseconds", re.sub(r" *s$", " seconds", text))}
+    number, unit = found.groups()
+    each_ms = _UNIT_MS.get(unit) or _UNIT_MS[unit.removesuffix("s")]
+    # Spark takes fractions of seconds alone.
+    return {"processingTime": f"{round(float(number) * each_ms)} milliseconds"}
 
 
 @click.command("spark-stream", epilog=EXIT_CODES)

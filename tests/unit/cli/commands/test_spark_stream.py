@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
+from fastprod.cli.commands.spark_stream import spark_stream
 from fastprod.spark.jobs.stream_job import stream_source
 from unit.cli.conftest import Run
 
@@ -39,6 +41,22 @@ def test_a_cluster_that_does_not_answer_is_told_before_spark_starts(
 ) -> None:
     result = run("spark-stream", "rate", "--topic", "one", "-b", f"127.0.0.1:{free_port}")
     assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted_ms"),
+    [
+        *(("5 seconds", 5_000), ("1 second", 1_000), ("10s", 10_000), ("1.5 s", 1_500)),
+        *(("500ms", 500), ("500 ms", 500), ("2 minutes", 120_000), ("1 minute", 60_000)),
+        *(("0.5 hours", 1_800_000), ("1 hour", 3_600_000), ("0 seconds", 0)),
+    ],
+)
+def test_an_interval_of_the_trigger_is_one_that_spark_understands(
+    text: str, wanted_ms: int
+) -> None:
+    option = next(each for each in spark_stream.params if each.name == "trigger")
+    found = option.type_cast_value(click.Context(spark_stream), text)
+    assert found == {"processingTime": f"{wanted_ms} milliseconds"}
 
 
 def test_sources_are_sparks(tmp_path: Path) -> None:
