@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -60,19 +61,42 @@ _SIMPLE: Final[dict[type[DataType], Any]] = {
 }
 
 
-# Types and logical types that accept a column's numbers, but with another meaning.
 _TIMES_OF_DAY: Final = ("time-millis", "time-micros")
 _MICROS: Final = ("timestamp-micros", "local-timestamp-micros")
 _OTHERS: Final = tuple(each.replace("micros", by) for each in _MICROS for by in ("millis", "nanos"))
-_INTEGERS: Final = ("int", "long")
-_WHOLE: Final = (*_INTEGERS, "date", *_TIMES_OF_DAY, *_MICROS, *_OTHERS)
-_WRONG: Final[dict[type[DataType], tuple[str, ...]]] = {
-    LongType: ("int", "date", "time-millis", "float"),
-    FloatType: _WHOLE,
-    DoubleType: ("float", *_WHOLE),
-    DateType: (*_TIMES_OF_DAY, *_MICROS, *_OTHERS, "float"),
-    TimestampType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
-    TimestampNTZType: (*_TIMES_OF_DAY, *_OTHERS, "date", "int", "float", "double"),
+_LOGICAL: Final = ("date", "decimal", *_TIMES_OF_DAY, *_MICROS, *_OTHERS)
+_WHOLE: Final = ("int", "long", "date", *_TIMES_OF_DAY, *_MICROS, *_OTHERS)
+# fastavro writes what it is given as far as Python can convert it: a decimal as an int without its
+# fraction, any text as the truth value true, a string as an array of its characters.
+_FITTING: Final[dict[type[DataType], tuple[str, ...]]] = {
+    BooleanType: ("boolean",),
+    ByteType: (*_WHOLE, "float", "double"),
+    ShortType: (*_WHOLE, "float", "double"),
+    IntegerType: (*_WHOLE, "double"),
+    LongType: ("long", "time-micros", *_MICROS, *_OTHERS, "double"),
+    FloatType: ("float", "double"),
+    DoubleType: ("double",),
+    DecimalType: ("decimal",),
+    StringType: ("string", "enum"),
+    BinaryType: ("bytes", "fixed", "decimal"),
+    NullType: ("null",),
+    DateType: ("int", "long", "date", "double"),
+    TimestampType: ("long", *_MICROS),
+    TimestampNTZType: ("long", *_MICROS),
+    ArrayType: ("array",),
+    MapType: ("map", "record"),
+    StructType: ("record", "map"),
+}
+"""Types and logical types that keep what is in a column."""
+
+_NUMBERS: Final = ("int", "long", "float", "double")
+_FRACTIONS: Final = ("float", "double")
+# Of a union fastavro takes the first type, of these, that fits the value.
+_OF_A_UNION: Final[dict[type[DataType], tuple[str, ...]]] = {
+    **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), _NUMBERS),
+    **dict.fromkeys((DateType, TimestampType, TimestampNTZType), _NUMBERS),
+    **dict.fromkeys((FloatType, DoubleType), _FRACTIONS),
+    StringType: ("string", "enum", "date"),
 }
 
 
@@ -148,7 +172,7 @@ def _check_fields(schema: StructType, parsed: Any) -> None:
             f"avro.schema has no field for {', '.join(unknown)}; it has {', '.join(wanted)}: leave "
             f"the others out of value.columns"
         )
-    for fault in _type_faults(schema, parsed, ""):
+    for fault in _type_faults(schema, parsed, "", parsed.get("__named_schemas", {})):
         raise FormatError(fault)
     missing = [
         name
@@ -161,34 +185,83 @@ def _check_fields(schema: StructType, parsed: Any) -> None:
         )
 
 
-def _type_faults(kind: DataType, wanted: Any, where: str) -> Iterator[str]:
-    """Columns that fastavro would write without an error, though their types do not fit."""
+def _type_faults(
+    kind: DataType, wanted: Any, where: str, named: Mapping[str, Any]
+) -> Iterator[str]:
+    """Types of the schema that fastavro would fill with something else than what a column has.
+
+    Args:
+        kind: of the column, or of what is in it.
+        wanted: by the schema.
+        where: the column's path.
+        named: types of the schema that others refer to.
+    """
     if isinstance(wanted, list):
-        # fastavro takes the first type that fits a number; an integer type never fits a fraction.
-        for each in wanted:
-            if not isinstance(kind, (FloatType, DoubleType)) or each not in _INTEGERS:
-                yield from _type_faults(kind, each, where)
+        yield from _union_faults(kind, wanted, where, named)
         return
-    if isinstance(wanted, str):
-        wanted = {"type": wanted}
-    if isinstance(kind, StructType):
+    wanted = _full(wanted, named)
+    told = _told(wanted)
+    if told not in _FITTING.get(_class(kind), ()):
+        yield (
+            f"avro.schema: {where} is of type {told}, and its column of type "
+            f"{kind.simpleString()}, which does not fit, or means something else: cast the "
+            f"column, or change the schema"
+        )
+    elif isinstance(kind, ArrayType):
+        yield from _type_faults(kind.elementType, wanted["items"], f"{where}.element", named)
+    elif isinstance(kind, MapType) and told == "map":
+        yield from _type_faults(kind.valueType, wanted["values"], f"{where}.value", named)
+    elif isinstance(kind, MapType):
+        for each in wanted["fields"]:
+            yield from _type_faults(kind.valueType, each["type"], f"{where}.{each['name']}", named)
+    elif isinstance(kind, StructType):
         types = {each["name"]: each["type"] for each in wanted.get("fields", ())}
         for field in kind.fields:
-            if field.name in types:
-                inner = f"{where}.{field.name}".strip(".")
-                yield from _type_faults(field.dataType, types[field.name], inner)
-    elif isinstance(kind, ArrayType) and "items" in wanted:
-        yield from _type_faults(kind.elementType, wanted["items"], f"{where}.element")
-    elif isinstance(kind, MapType) and "values" in wanted:
-        yield from _type_faults(kind.valueType, wanted["values"], f"{where}.value")
-    else:
-        told = wanted.get("logicalType", wanted["type"])
-        if told in _WRONG.get(type(kind), ()):
-            yield (
-                f"avro.schema: {where} is of type {told}, and its column of type "
-                f"{kind.simpleString()}, whose numbers mean something else or do not fit: cast the "
-                f"column, or change the schema"
-            )
+            inner = f"{where}.{field.name}".strip(".")
+            if told == "map":
+                yield from _type_faults(field.dataType, wanted["values"], inner, named)
+            elif field.name in types:
+                yield from _type_faults(field.dataType, types[field.name], inner, named)
+            else:
+                yield f"avro.schema has no field for {inner}: leave it out of the struct"
+
+
+def _union_faults(
+    kind: DataType, union: list[Any], where: str, named: Mapping[str, Any]
+) -> Iterator[str]:
+    fitting = _FITTING.get(_class(kind), ())
+    among = (*_OF_A_UNION.get(_class(kind), ()), *fitting)
+    full = [_full(each, named) for each in union]
+    possible = [each for each in full if each["type"] in among or _told(each) in among]
+    if not possible:
+        types = ", ".join(map(_told, full))
+        yield (
+            f"avro.schema: {where} is one of {types}, and its column of type "
+            f"{kind.simpleString()}, which is none of them: cast the column, or change the schema"
+        )
+        return
+    faults = [list(_type_faults(kind, each, where, named)) for each in possible]
+    # Of several records and maps fastavro takes one that has the value's own types.
+    if isinstance(kind, (StructType, MapType)) and not all(faults):
+        return
+    yield from itertools.chain.from_iterable(faults)
+
+
+def _full(wanted: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """A type of the schema as a dict, where it may stand as a name."""
+    found: dict[str, Any] = wanted if isinstance(wanted, dict) else {"type": wanted}
+    return named.get(found["type"], found)
+
+
+def _told(wanted: Mapping[str, Any]) -> str:
+    """Avro's name of a type; logical types that nobody knows mean nothing."""
+    logical = wanted.get("logicalType")
+    return str(logical if logical in _LOGICAL else wanted["type"])
+
+
+def _class(kind: DataType) -> type[DataType]:
+    """The class that the tables have: strings of a fixed length are strings."""
+    return next((each for each in _FITTING if isinstance(kind, each)), type(kind))
 
 
 def _fault(kind: DataType) -> str | None:

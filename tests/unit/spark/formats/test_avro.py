@@ -13,7 +13,7 @@ import fastavro
 import pyarrow
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType, MapType, StructType, VariantType
+from pyspark.sql.types import BooleanType, LongType, MapType, StructType, VariantType
 
 from fastprod.spark.formats import avro
 from fastprod.spark.formats.column_types import FormatError
@@ -144,9 +144,39 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
         ("at", "long", None),
         ("l", {"type": "long", "logicalType": "timestamp-millis"}, None),
         ("d", ["null", "double"], None),
+        # fastavro would write each of these without a word.
+        ("n", "long", "n is of type long, and its column of type decimal"),
+        ("n", "double", "n is of type double"),
+        ("n", ["null", "long"], "n is one of null, long, and its column of type decimal"),
+        ("s", "boolean", "s is of type boolean"),
+        ("s", "double", "s is of type double"),
+        ("s", {"type": "array", "items": "string"}, "s is of type array"),
+        ("s", "null", "s is of type null"),
+        ("y", {"type": "array", "items": "int"}, "y is of type array"),
+        ("b", "int", "b is of type int"),
+        ("l", "boolean", "l is of type boolean"),
+        ("map", {"type": "array", "items": "string"}, "map is of type array"),
+        ("struct", {"type": "array", "items": "string"}, "struct is of type array"),
+        ("struct", {"type": "map", "values": "boolean"}, "struct.x is of type boolean"),
+        ("struct", {"type": "map", "values": ["null", "int"]}, None),
+        (
+            "struct",
+            {"type": "record", "name": "q", "fields": [{"name": "x", "type": ["null", "int"]}]},
+            "no field for struct.d",
+        ),
+        (
+            "map",
+            {"type": "record", "name": "q", "fields": [{"name": "a", "type": "boolean"}]},
+            "map.a is of type boolean",
+        ),
+        ("s", ["null", {"type": "enum", "name": "e", "symbols": ["A"]}, "string"], None),
+        ("s", ["null", {"type": "int", "logicalType": "date"}, "string"], "s is of type date"),
+        ("s", {"type": "string", "logicalType": "url"}, None),
+        ("y", {"type": "fixed", "name": "f", "size": 2}, None),
+        ("n", {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 10}, None),
     ],
 )
-def test_a_schema_that_would_give_numbers_another_meaning_is_refused(
+def test_a_schema_that_would_give_values_another_meaning_is_refused(
     column: str, wanted: Any, told: str | None
 ) -> None:
     schema = json.dumps(
@@ -158,3 +188,32 @@ def test_a_schema_that_would_give_numbers_another_meaning_is_refused(
     else:
         with pytest.raises(FormatError, match=told):
             plan(columns, avro__schema=schema)
+
+
+def test_types_that_a_schema_names_again_are_looked_into() -> None:
+    record = {"type": "record", "name": "q", "fields": [{"name": "x", "type": "boolean"}]}
+    fields = [{"name": "a", "type": ["null", record], "default": None}, {"name": "s", "type": "q"}]
+    schema = json.dumps({"type": "record", "name": "r", "namespace": "n", "fields": fields})
+    columns = StructType().add("s", StructType().add("x", LongType()))
+    with pytest.raises(FormatError, match=r"s\.x is of type boolean"):
+        plan(columns, avro__schema=schema)
+    assert plan(StructType().add("s", StructType().add("x", BooleanType())), avro__schema=schema)
+
+
+def test_of_several_records_one_has_to_fit() -> None:
+    def record(name: str, kind: str) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": "x", "type": kind}]}
+
+    def schema(*kinds: str) -> str:
+        union = ["null", *(record(f"r{index}", kind) for index, kind in enumerate(kinds))]
+        return json.dumps(
+            {"type": "record", "name": "R", "fields": [{"name": "s", "type": union}]}
+        )
+
+    columns = StructType().add("s", StructType().add("x", LongType()))
+    rows = pyarrow.RecordBatch.from_pydict({"s": [{"x": 5}]})
+    wanted = schema("string", "long")
+    (found,) = plan(columns, avro__schema=wanted).encode(rows).to_pylist()
+    assert read(found, wanted) == {"s": {"x": 5}}
+    with pytest.raises(FormatError, match=r"s\.x is of type string"):
+        plan(columns, avro__schema=schema("string", "boolean"))
