@@ -85,6 +85,32 @@ def test_settings_become_text_that_means_the_same_or_are_refused() -> None:
         assert "hunter2" not in str(raised.value)
 
 
+def test_options_become_text_and_none_is_left_out() -> None:
+    options = {"header.n": 5, "header.none": None, "fastprod.validate": False, "Topic": "t"}
+    given = api._options("a:1", None, "at_least_once", None, options, "")  # type: ignore[arg-type]
+    found = sink_options(given)
+    assert (found.headers, found.validates, found.topic) == ((("n", b"5"),), False, "t")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "options", "told"),
+    [
+        ({"linger.ms": 1, "linger_ms": 2}, {}, "kafka.linger.ms is given twice"),
+        ({"linger.ms": 1}, {"kafka.linger_ms": "2"}, "kafka.linger.ms is given twice"),
+        ({"bootstrap_servers": "b:1"}, {}, "kafka.bootstrap.servers is given twice"),
+        ({}, {"topic": "other"}, "topic is given twice"),
+        ({}, {"header.X": "1", "header.x": "2"}, "header.x is given twice"),
+    ],
+)
+def test_what_is_given_twice_is_refused_unless_it_is_the_same(
+    kafka: dict[str, object], options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        api._options("a:1", "t", "at_least_once", kafka, options, "")
+    same = {"bootstrap.servers": "a:1", "bootstrap_servers": ["a:1"]}
+    assert api._options("a:1", "t", "at_least_once", same, {"topic": "t"}, "")
+
+
 def test_a_write_whose_figures_are_lost_says_so(
     spark: SparkSession,
     broker: Broker,

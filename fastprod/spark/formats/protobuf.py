@@ -88,9 +88,12 @@ class ProtobufEncoder:
                 held = [name for name in names if row[name] is not None]
                 if len(held) > 1:
                     raise ValueError(f"{' and '.join(held)} are of one oneof, and none is null")
-            data = message_class(**row).SerializeToString()
+            message = message_class(**row)
+            if not message.IsInitialized():
+                missing = ", ".join(message.FindInitializationErrors())
+                raise ValueError(f"fields that are required have no value: {missing}")
             out.write(self.prefix)
-            out.write(data)
+            out.write(message.SerializeToString())
 
         return message_array(rows, put)
 

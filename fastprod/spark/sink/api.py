@@ -271,22 +271,40 @@ def _options(
             key="guarantee",
             value=guarantee,
         )
-    given: dict[str, Any] = {**(options or {})}
-    if any(name.lower() == TOTAL_PATH for name in given):
-        raise ConfigError(
-            f"{TOTAL_PATH} is what this function learns its numbers by; leave it out",
-            key=TOTAL_PATH,
-        )
-    for name, value in (kafka or {}).items():
+    given: dict[str, str] = {}
+
+    def put(name: str, value: object) -> None:
         if value is not None:
-            given["kafka." + name.replace("_", ".")] = _text(name, value)
-    given["kafka.bootstrap.servers"] = _text("bootstrap_servers", bootstrap_servers)
-    given["guarantee"] = guarantee
-    if topic is not None:
-        given["topic"] = topic
+            _put(given, name, _text(name, value))
+
+    for name, value in (options or {}).items():
+        if name.lower() == TOTAL_PATH:
+            raise ConfigError(
+                f"{TOTAL_PATH} is what this function learns its numbers by; leave it out",
+                key=TOTAL_PATH,
+            )
+        put(name, value)
+    for name, value in (kafka or {}).items():
+        put(f"kafka.{name}", value)
+    put("kafka.bootstrap.servers", bootstrap_servers)
+    put("guarantee", guarantee)
+    put("topic", topic)
     if total_path:
         given[TOTAL_PATH] = total_path
     return hiding(given)
+
+
+def _put(given: dict[str, str], name: str, text: str) -> None:
+    """Add an option by the name that Spark makes of it, which is in lower case.
+
+    Raises:
+        ConfigError: it is there already, with another value.
+    """
+    key = name.lower()
+    if key.startswith("kafka."):
+        key = key.replace("_", ".")
+    if given.setdefault(key, text) != text:
+        raise ConfigError(f"{key} is given twice, with different values; leave one out", key=key)
 
 
 def _text(name: str, value: object) -> str:

@@ -162,3 +162,15 @@ def test_a_row_with_two_values_of_a_oneof_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRow, match="a and b are of one oneof") as caught:
         encoder.encode(rows)
     assert caught.value.index == 2
+
+
+def test_a_row_without_a_field_that_is_required_is_told_by_its_number(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="row.proto", package="p", syntax="proto2")
+    row = file.message_type.add(name="Row")
+    row.field.add(name="id", number=1, type=INT64, label=2)
+    path = tmp_path / "row.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    rows = pyarrow.RecordBatch.from_pydict({"id": [1, None]})
+    with pytest.raises(BadRow, match="fields that are required have no value: id") as caught:
+        plan(from_arrow_schema(rows.schema), path).encode(rows)
+    assert caught.value.index == 1
