@@ -43,6 +43,10 @@ class NeedsSpark(InputError):
     """It can be loaded, but not without Spark's own readers."""
 
 
+class UnlikeFiles(InputError):
+    """A column that is used by default is in some files only: nobody knows what is wanted."""
+
+
 @dataclass(frozen=True)
 class InputFile:
     """One file as it was found.
@@ -176,6 +180,31 @@ def spark_paths(files: Sequence[InputFile]) -> list[str]:
     is_double = any(str(above) in roots for root in roots for above in Path(root).parents)
     chosen = [file.path for file in files] if is_nested or is_double else roots
     return [literal(path) for path in chosen]
+
+
+def folder_columns(file: InputFile) -> list[str]:
+    """The columns that Spark's readers make of the folders between root and file, name=value."""
+    folders = Path(file.path).relative_to(file.root).parts[:-1]
+    pairs = (folder.partition("=") for folder in folders)
+    return [unquote(name) for name, equals, _ in pairs if name and equals]
+
+
+def base_path(files: Sequence[InputFile], paths: Sequence[str]) -> str | None:
+    """The folder that Spark has to be told, or it makes no columns of folders.
+
+    Args:
+        files: all of them.
+        paths: those that Spark is given for them, by `spark_paths`.
+
+    Returns:
+        None: it finds them by itself, there are none, or not the same for all files.
+    """
+    roots = {file.root for file in files}
+    columns = {tuple(folder_columns(file)) for file in files}
+    if len(roots) != 1 or len(columns) != 1 or columns == {()}:
+        return None
+    root = next(iter(roots))
+    return None if literal(root) in paths else root
 
 
 def check_spark_reads(files: Iterable[InputFile]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,19 +14,22 @@ from typing import Final
 import pyarrow
 
 from fastprod.load.column_mapping import ColumnMapping
+from fastprod.load.csv_reader import csv_names
 from fastprod.load.file_splits import SPLIT_BYTES
 from fastprod.load.input_files import (
     COMPRESSIONS,
     InputError,
     InputFile,
     NeedsSpark,
+    UnlikeFiles,
     check_packing,
     check_spark_reads,
     find_files,
+    folder_columns,
     format_of,
     is_local,
 )
-from fastprod.load.reader_options import reader_options
+from fastprod.load.reader_options import ReaderOptions, reader_options
 from fastprod.load.split_reader import (
     FORMATS,
     SplitReader,
@@ -153,6 +157,7 @@ def load_plan(request: LoadRequest) -> LoadPlan:
 
     Raises:
         InputError: a path, the format or a column is wrong, or "direct" cannot load it.
+        UnlikeFiles: an `InputError`, as of `direct_reader`.
     """
     local = [path for path in request.paths if is_local(path)]
     if len(local) < len(request.paths):
@@ -169,6 +174,8 @@ def load_plan(request: LoadRequest) -> LoadPlan:
     if request.engine != "spark":
         try:
             reader = direct_reader(request, kind, files)
+        except UnlikeFiles:
+            raise
         except InputError:
             if request.engine == "direct":
                 raise
@@ -182,6 +189,7 @@ def direct_reader(request: LoadRequest, kind: str, files: list[InputFile]) -> Sp
 
     Raises:
         NeedsSpark: only Spark's readers can read it.
+        UnlikeFiles: a file has a column for keys or values, and those before it have none.
         InputError: a column is missing or has a wrong type.
     """
     if kind not in FORMATS:
@@ -200,22 +208,61 @@ def direct_reader(request: LoadRequest, kind: str, files: list[InputFile]) -> Sp
         mapping = dataclasses.replace(request.mapping, value=value, key=key)
         types = dict.fromkeys(mapping.columns, pyarrow.string())
     else:
+        _check_folders(request.mapping, list(types), files)
         mapping = request.mapping.resolved(list(types))
         check_types(mapping, types)
-    if kind == "parquet":
-        _check_other_files(mapping, types, files)
+        _check_other_files(request.mapping, mapping, types, kind, options, files)
     used = {name: types[name] for name in mapping.columns} if kind == "json" else {}
     return SplitReader(kind, mapping, options, used)
 
 
+def _check_folders(given: ColumnMapping, columns: list[str], files: list[InputFile]) -> None:
+    """Leave to Spark what uses columns that it makes of folders such as key=7."""
+    made = {name for file in files for name in folder_columns(file)}
+    try:
+        used = made.intersection(given.resolved([*columns, *made.difference(columns)]).columns)
+    except InputError:
+        return
+    for name in sorted(used):
+        raise NeedsSpark(f"column {name!r} is in the names of folders, which Spark alone reads")
+
+
 def _check_other_files(
-    mapping: ColumnMapping, types: dict[str, pyarrow.DataType], files: list[InputFile]
+    given: ColumnMapping,
+    mapping: ColumnMapping,
+    types: dict[str, pyarrow.DataType],
+    kind: str,
+    options: ReaderOptions,
+    files: list[InputFile],
 ) -> None:
-    """Refuse, before anything is sent, what only Spark reads; missing columns are found later."""
+    """Refuse, before anything is sent, what would be read wrong; missing columns are found later."""
     for file in files:
-        try:
-            check_types(mapping, types | parquet_types(file.path))
-        except NeedsSpark as error:
-            raise NeedsSpark(f"{file.path}: {error}") from error
-        except (OSError, pyarrow.ArrowException) as error:
-            raise InputError(f"{file.path} cannot be read as parquet: {error}") from error
+        if kind == "parquet":
+            try:
+                found = parquet_types(file.path)
+                check_types(mapping, types | found)
+            except NeedsSpark as error:
+                raise NeedsSpark(f"{file.path}: {error}") from error
+            except (OSError, pyarrow.ArrowException) as error:
+                raise InputError(f"{file.path} cannot be read as parquet: {error}") from error
+            _check_defaults(given, mapping, file, found)
+        elif kind == "csv":
+            names: list[str] | None = None
+            with contextlib.suppress(OSError, EOFError, pyarrow.ArrowException, InputError):
+                names = csv_names(file.path, options)
+            _check_defaults(given, mapping, file, names or ())
+
+
+def _check_defaults(
+    given: ColumnMapping, mapping: ColumnMapping, file: InputFile, columns: Container[str]
+) -> None:
+    """Refuse a file with a column that would be used by default, if it were in the first file."""
+    for name in ("key", "value"):
+        # The column "key" may be the values.
+        chosen = (mapping.key, mapping.value) if name == "key" else (mapping.value,)
+        if getattr(given, name) is None and name not in chosen and name in columns:
+            none = ", --key '' for no keys," if name == "key" else ""
+            raise UnlikeFiles(
+                f"{file.path} has a column {name!r}, which the files before it do not have: give "
+                f"--{name} COLUMN{none} or load it by itself"
+            )

@@ -190,6 +190,19 @@ def test_spark_reads_the_files_that_were_found_and_no_others(
     ]
 
 
+@pytest.mark.parametrize("above", ["", "more"])
+def test_keys_in_the_names_of_folders_are_keys(
+    load: Load, records: Records, tmp_path: Path, above: str
+) -> None:
+    for number in (7, 8):
+        folder = tmp_path / "in" / above / f"key={number}"
+        folder.mkdir(parents=True)
+        (folder / "a.csv").write_text(f"value\nx{number}\n")
+    result = load(str(tmp_path / "in"))
+    assert result.exit_code == 0, result.stderr
+    assert sorted((each.key, each.value) for each in records()) == [(b"7", b"x7"), (b"8", b"x8")]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "header.csv", "a.json", "a.json.gz"])
 def test_inputs_without_rows_are_no_failure_to_spark(load: Load, tmp_path: Path, name: str) -> None:
     data = b"k,v\n" if name == "header.csv" else b""

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from fastprod.load.file_splits import FileSplit, split_file
-from fastprod.load.input_files import InputFile, literal, spark_paths
+from fastprod.load.input_files import InputFile, base_path, literal, spark_paths
 from fastprod.load.load_request import LoadPlan
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.direct_engine import DirectEngine, NumberedSplit
@@ -137,7 +137,8 @@ class LoadJob:
             self.state.total_bytes = sum(file.size_bytes for file in plan.files)
             paths = spark_paths(plan.files) if plan.files else list(plan.request.paths)
             self._wave = (0, self.state.total_bytes)
-            self.state.summaries.append(self._write_frame(paths, None, watch))
+            root = base_path(plan.files, paths)
+            self.state.summaries.append(self._write_frame(paths, root, watch))
             _check_files(plan.files)
             self.state.done_bytes = self.state.total_bytes
             return
@@ -149,7 +150,9 @@ class LoadJob:
             files = [split.file for _, split in wave]
             paths = [literal(file.path) for file in files]
             _check_files(files)
-            summary = self._write_frame(paths, roots[wave[0][1].path], watch)
+            root = roots[wave[0][1].path]
+            root = None if literal(root) in paths else root
+            summary = self._write_frame(paths, root, watch)
             self.state.summaries.append(summary)
             _check_files(files)
             self.state.done_bytes = sum(self._wave)
@@ -191,7 +194,13 @@ class LoadJob:
     def _write_frame(
         self, paths: list[str], root: str | None, watch: Callable[[LoadState], None]
     ) -> dict[str, Any]:
-        """Write one DataFrame; return its report."""
+        """Write one DataFrame; return its report.
+
+        Args:
+            paths: for Spark's reader.
+            root: the folder below which Spark makes columns of folders; None: as it does by itself.
+            watch: as of `run`.
+        """
         request, plan = self._plan.request, self._plan
         options = reader_defaults(
             plan.kind,
@@ -199,7 +208,7 @@ class LoadJob:
             is_tabbed=plan.is_tabbed,
             has_schema=request.schema is not None,
         )
-        if root is not None and literal(root) not in paths:
+        if root is not None:
             options["basePath"] = root
         found: list[WriteResult] = []
 
@@ -210,7 +219,7 @@ class LoadJob:
                 found.append(WriteResult())
                 return
             frame = queried(frame, request.sql, request.select, request.where)
-            if root is not None:
+            if self._manifest is not None:
                 check_by_row(frame)
             records = record_frame(frame, request.mapping.resolved(frame.columns))
             if request.partitions:

@@ -9,8 +9,10 @@ import pytest
 
 from fastprod.load.input_files import (
     InputError,
+    base_path,
     compression_of,
     find_files,
+    folder_columns,
     format_of,
     is_local,
     literal,
@@ -120,6 +122,35 @@ def test_spark_is_told_of_just_the_files_that_were_found(
         (tmp_path / name).write_text("x")
     found = spark_paths(find_files([str(tmp_path / each) for each in given]))
     assert found == [f"{tmp_path}/{path}".removesuffix("/.") for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "base"),
+    [
+        (("key=7/a.csv", "key=8/a.csv"), ("",), None),
+        (("x/key=7/a.csv", "y/key=8/a.csv"), ("",), ""),
+        (("x/key=7/a.csv", "y/a.csv"), ("",), None),
+        (("x/key=7/a.csv", "y/key=7/a.csv"), ("x", "y"), None),
+        (("x/a.csv", "b.csv"), ("",), None),
+    ],
+)
+def test_spark_is_told_where_the_names_of_folders_begin(
+    tmp_path: Path, names: tuple[str, ...], given: tuple[str, ...], base: str | None
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("x")
+    files = find_files([str(tmp_path / each) for each in given])
+    wanted = None if base is None else str(tmp_path / base)
+    assert base_path(files, spark_paths(files)) == wanted
+
+
+def test_folders_with_a_name_and_a_value_are_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "above=1" / "in" / "a%2Fb=1" / "plain" / "=3" / "c="
+    folder.mkdir(parents=True)
+    (folder / "k=v.csv").write_text("x")
+    (file,) = find_files([str(tmp_path / "above=1" / "in")])
+    assert folder_columns(file) == ["a/b", "c"]
 
 
 def test_no_character_of_a_path_is_a_pattern_of_sparks() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 from fastprod.load.column_mapping import ColumnMapping
 from fastprod.load.file_splits import split_file
-from fastprod.load.input_files import InputError
+from fastprod.load.input_files import InputError, NeedsSpark
 from fastprod.load.load_request import LoadRequest, load_plan
 from fastprod.spark.jobs.manifest import Manifest
 
@@ -140,6 +141,49 @@ def test_a_key_that_comes_late_is_a_key(tmp_path: Path, first: str, name: str, l
     rows = found(LoadRequest((str(tmp_path),), "t", {}, None, ColumnMapping("v")))
     assert rows[0] == {"value": "x", "key": None}
     assert rows[-1] == {"value": "y", "key": "k"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_key_that_only_a_later_file_has_is_not_passed_over(tmp_path: Path, kind: str) -> None:
+    for name, columns in (("a", {"value": ["x"]}), ("b", {"key": ["k"], "value": ["y"]})):
+        path, table = tmp_path / f"{name}.{kind}", pyarrow.table(columns)
+        if kind == "csv":
+            pyarrow.csv.write_csv(table, path)
+        else:
+            pyarrow.parquet.write_table(table, path)
+    request = LoadRequest((str(tmp_path),), "t", {})
+    for engine in ("auto", "direct"):
+        with pytest.raises(InputError, match=r"b\.\w+ has a column 'key', which the files before"):
+            load_plan(dataclasses.replace(request, engine=engine))
+    without = dataclasses.replace(request, mapping=ColumnMapping(key=""))
+    assert [row["value"] for row in found(without)] in ([b"x", b"y"], ["x", "y"])
+
+
+def test_a_column_of_values_that_only_a_later_file_has_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("line\nx\n")
+    (tmp_path / "b.csv").write_text("line,value\nx,y\n")
+    request = LoadRequest((str(tmp_path),), "t", {})
+    with pytest.raises(InputError, match="has a column 'value', which the files before"):
+        load_plan(request)
+    assert len(found(dataclasses.replace(request, mapping=ColumnMapping("line")))) == 2
+    # What is wrong with a later file is told when it is its turn.
+    (tmp_path / "b.csv").write_bytes(b"\xff\n")
+    assert load_plan(request).engine == "direct"
+
+
+def test_columns_of_folders_are_sparks_if_they_are_used(tmp_path: Path) -> None:
+    for number in (7, 8):
+        (tmp_path / f"key={number}").mkdir()
+        (tmp_path / f"key={number}" / "a.csv").write_text("value\nx\n")
+    request = LoadRequest((str(tmp_path),), "t", {})
+    assert load_plan(request).engine == "spark"
+    with pytest.raises(NeedsSpark, match="'key' is in the names of folders"):
+        load_plan(dataclasses.replace(request, engine="direct"))
+    without = dataclasses.replace(request, mapping=ColumnMapping(key=""))
+    assert load_plan(without).engine == "direct"
+    # Spark makes no column of a folder that is given, nor of those above it.
+    one = dataclasses.replace(request, paths=(str(tmp_path / "key=7"),))
+    assert load_plan(one).engine == "direct"
 
 
 def test_other_columns_that_come_late_are_not_passed_over(tmp_path: Path) -> None:
