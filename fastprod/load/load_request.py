@@ -235,7 +235,7 @@ def _check_other_files(
     options: ReaderOptions,
     files: list[InputFile],
 ) -> None:
-    """Refuse, before anything is sent, what would be read wrong; missing columns are found later."""
+    """Refuse, before anything is sent, what would be read wrong; splits find missing columns."""
     for file in files:
         if kind == "parquet":
             try:

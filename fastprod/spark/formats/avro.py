@@ -247,10 +247,11 @@ def _union_faults(
     yield from itertools.chain.from_iterable(faults)
 
 
-def _full(wanted: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+def _full(wanted: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
     """A type of the schema as a dict, where it may stand as a name."""
-    found: dict[str, Any] = wanted if isinstance(wanted, dict) else {"type": wanted}
-    return named.get(found["type"], found)
+    given = wanted if isinstance(wanted, dict) else {"type": wanted}
+    found: Mapping[str, Any] = named.get(given["type"], given)
+    return found
 
 
 def _told(wanted: Mapping[str, Any]) -> str:

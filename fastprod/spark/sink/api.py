@@ -284,8 +284,8 @@ def _options(
                 key=TOTAL_PATH,
             )
         put(name, value)
-    for name, value in (kafka or {}).items():
-        put(f"kafka.{name}", value)
+    for name, setting in (kafka or {}).items():
+        put(f"kafka.{name}", setting)
     put("kafka.bootstrap.servers", bootstrap_servers)
     put("guarantee", guarantee)
     put("topic", topic)

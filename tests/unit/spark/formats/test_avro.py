@@ -206,9 +206,7 @@ def test_of_several_records_one_has_to_fit() -> None:
 
     def schema(*kinds: str) -> str:
         union = ["null", *(record(f"r{index}", kind) for index, kind in enumerate(kinds))]
-        return json.dumps(
-            {"type": "record", "name": "R", "fields": [{"name": "s", "type": union}]}
-        )
+        return json.dumps({"type": "record", "name": "R", "fields": [{"name": "s", "type": union}]})
 
     columns = StructType().add("s", StructType().add("x", LongType()))
     rows = pyarrow.RecordBatch.from_pydict({"s": [{"x": 5}]})
