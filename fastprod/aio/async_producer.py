@@ -427,16 +427,20 @@ class AsyncProducer(AsyncTransactions):
                     await self._await_topic(topic, partition, patience.left_ms)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, on_delivery)
-            else:
-                if timestamp_ms is None:
-                    timestamp_ms = time.time_ns() // 1_000_000
-                await within(turn, patience.left_s)
-                if turn.is_expired:
-                    late = producer._out_of_memory(patience.longest_ms)
-                    return producer._failed(topic, partition, late, on_delivery)
-            found = producer._continue_send(
-                topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
-            )
+            elif timestamp_ms is None:
+                timestamp_ms = time.time_ns() // 1_000_000
+            try:
+                if turn is not None:
+                    await within(turn, patience.left_s)
+                    if turn.is_expired:
+                        late = producer._out_of_memory(patience.longest_ms)
+                        return producer._failed(topic, partition, late, on_delivery)
+                found = producer._continue_send(
+                    topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
+                )
+            finally:
+                if turn is not None:  # an error that is kept would keep it, and its memory
+                    turn.give_back()
             if isinstance(found, RecordFuture):
                 return found
             turn = found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fastprod.aio import async_producer
 from fastprod.errors import (
     BufferExhaustedError,
     MetadataTimeoutError,
@@ -190,5 +191,43 @@ def test_a_purge_that_is_cancelled_goes_on(peer: Peer) -> None:
             peer.wait_until_held()
             let_go(peer)
             assert (await soon(producer.send("t", b"after", partition=0))).offset == 0
+
+    asyncio.run(main())
+
+
+def test_memory_that_came_for_a_cancelled_task_goes_back(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over as the memory comes, and it is cancelled: its error, which is kept here,
+    holds the frames of the call."""
+    turns: list[Any] = []
+
+    async def wait(turn: Any, _: float | None) -> None:
+        turns.append(turn)
+        await turn
+
+    async def main() -> None:
+        peer.on(PRODUCE).hold().always()
+        async with quick_async_producer(
+            peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0
+        ) as producer:
+            await soon(producer.warmup("t"))
+            counters = producer._producer._engine.counters
+            while not producer._producer.try_send("t", bytes(10_000), partition=0).done():
+                pass
+            monkeypatch.setattr(async_producer, "within", wait)
+            task = asyncio.create_task(producer.send("t", bytes(10_000), partition=1))
+            await settle()
+            let_go(peer)
+            peer.wait_until(lambda: counters()["waiting_threads"] == 0)
+            turns[0].expire()  # as its timer does
+            task.cancel()
+            error = await error_of(task)
+            assert isinstance(error, asyncio.CancelledError)
+            assert not turns[0].is_expired
+            monkeypatch.undo()
+            await soon(producer.flush())
+            whole = counters()["buffer_total_bytes"]
+            peer.wait_until(lambda: counters()["buffer_available_bytes"] == whole)
 
     asyncio.run(main())

@@ -1,4 +1,5 @@
 """Awaits memory in the pool's line, among the threads that block there, first come first served."""
+cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
@@ -25,6 +26,7 @@ cdef void _granted(void* item) noexcept nogil:
     loop_queue_push(<LoopItem*>item)
 
 
+@cython.no_gc_clear     # `__dealloc__` needs the engine, and is no part of a cycle by it
 cdef class MemoryTurn(LoopFuture):
     """A record's wait for memory, in an event loop; not for use by itself.
 
@@ -48,6 +50,11 @@ cdef class MemoryTurn(LoopFuture):
             self._leave(True)
             if self.is_late:
                 self.tell()
+
+    def give_back(self):
+        """Give back what it was given and nobody has taken."""
+        if self.epoch == fork_epoch():
+            self._give_back()
 
     cdef bint is_over(self) except -1:
         if not self.is_in_line:

@@ -121,3 +121,21 @@ def test_a_producer_that_closes_refuses_who_awaits_memory(peer: Peer) -> None:
 
     with full_producer(peer) as producer:
         asyncio.run(main())
+
+
+def test_memory_that_nobody_took_goes_back_with_a_cycle(peer: Peer) -> None:
+    async def main() -> None:
+        cycle: list[object] = [turn_for(producer), turn_for(producer)]
+        cycle.append(cycle)
+        task = asyncio.create_task(asyncio.wait_for(turn_for(producer), WAIT_S))
+        await settle()
+        let_go(peer)
+        await task
+        del cycle
+        gc.collect()
+
+    with full_producer(peer) as producer:
+        asyncio.run(main())
+        producer.flush(WAIT_S)
+        gc.collect()
+        peer.wait_until(lambda: free_bytes(producer) == total_bytes(producer))
