@@ -169,6 +169,37 @@ def test_a_transaction_with_such_a_record_cannot_be_committed(
             producer.send("t", b"clean", partition=0)
 
 
+def test_a_commit_that_meets_a_late_record_can_be_aborted_before_kafka_2_5(
+    new_peer: PeerFactory,
+) -> None:
+    """Nobody would give a new epoch, and none is needed: every record has been answered."""
+    peer = new_peer({"t": 1})
+    peer.speak(INIT_PRODUCER_ID, 0, 1)
+    with quick_producer(peer, transactional_id="ledger", linger_ms=LONG_MS) as producer:
+        producer.init_transactions(WAIT_S)
+        producer.warmup("t")
+        producer.begin_transaction()
+        rule = peer.on(PRODUCE).hold()
+        late = producer.send("t", b"late", partition=0)
+
+        def let_it_be_late() -> None:
+            peer.wait_until_held()
+            late._miss_deadline(1)
+            rule.cancel()
+            peer.release()
+
+        releasing = threading.Thread(target=let_it_be_late)
+        releasing.start()
+        with pytest.raises(KafkaError, match="by the deadline of its send") as caught:
+            producer.commit_transaction(WAIT_S)
+        assert caught.value.abortable
+        releasing.join(WAIT_S)
+        producer.abort_transaction(WAIT_S)
+        with producer.transaction():
+            producer.send("t", b"clean", partition=0)
+        assert peer.values("t", 0) == [b"late", b"clean"]
+
+
 @pytest.mark.parametrize("deadline", [0, -1, float("nan")])
 def test_a_deadline_that_cannot_be_is_refused(peer: Peer, deadline: float) -> None:
     with KafkaProducer(bootstrap_servers=peer.bootstrap_servers) as producer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastprod._core.delivery.result import ERR_EXPIRED
+from fastprod._core.delivery.result import ERR_DEADLINE, ERR_EXPIRED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.error_codes import INVALID_TXN_STATE, UNKNOWN_SERVER_ERROR
 from fastprod.errors import KafkaError, TransactionAbortableError, error_for_code
@@ -22,7 +22,12 @@ def error_of_transaction(error: KafkaError) -> KafkaError:
 
 
 def error_of_batch(event: ControlEvent) -> KafkaError:
-    """The error of an ON_FAILED event."""
+    """The error of an ON_FAILED event; without a topic, of what nothing else is known."""
+    if event.code == ERR_DEADLINE:
+        return TransactionAbortableError(
+            "a record of the transaction was not acknowledged by the deadline of its send: its "
+            "future says which"
+        )
     text = None if event.data is None else event.data.decode(errors="replace")
     count = max(event.item_count, 1)
     if event.code == ERR_EXPIRED:
@@ -34,9 +39,12 @@ def error_of_batch(event: ControlEvent) -> KafkaError:
             partition=event.partition,
         )
     if event.code < UNKNOWN_SERVER_ERROR:
+        why = text or "their futures say why"
+        if event.topic is None:
+            return KafkaError(f"{count:,} record(s) of the transaction failed: {why}")
         return KafkaError(
             f"{count:,} record(s) for topic {event.topic!r}, partition {event.partition} failed: "
-            f"{text or 'their futures say why'}",
+            f"{why}",
             topic=event.topic,
             partition=event.partition,
         )

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
-from fastprod._core.delivery.result import ERR_ABORTED, ERR_TXN_ABORTED
+from fastprod._core.delivery.result import ERR_ABORTED, ERR_DEADLINE, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.client.transactions.ending_question import EndingQuestion, LastEnd
@@ -348,10 +348,10 @@ class TransactionManager:
             if self._transaction_is_v2 and partition_count > 0:
                 self._is_started = True
             if code != 0 and self._state is TransactionState.COMMITTING_TRANSACTION:
-                # There was no memory to tell of the records themselves.
-                self._maybe_transition_to_error(
-                    error_of_batch(ControlEvent(0, code=code)), is_batch=True
-                )
+                # A record was too late, whose batch is acknowledged; or there was no memory to tell
+                # of records.
+                error = error_of_batch(ControlEvent(0, code=code))
+                self._maybe_transition_to_error(error, is_batch=code != ERR_DEADLINE)
 
     def fatal_error(self, error: KafkaError) -> None:
         """The engine has failed for good."""

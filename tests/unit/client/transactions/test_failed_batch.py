@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod._core.delivery.result import ERR_EXPIRED, ERR_NO_CODEC
+from fastprod._core.delivery.result import ERR_DEADLINE, ERR_EXPIRED, ERR_NO_CODEC
 from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.errors import TransactionAbortableError
@@ -44,3 +44,14 @@ def test_other_errors_are_the_transactions_own() -> None:
         error = error_of_batch(failed(code))
         assert error_of_transaction(error) is error
         assert "'t'" in str(error)
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    """Of a record that missed its own deadline, and of what there was no memory to tell of."""
+    late = error_of_batch(ControlEvent(0, code=ERR_DEADLINE))
+    assert isinstance(late, TransactionAbortableError)
+    assert "by the deadline of its send" in str(late)
+    other = error_of_batch(ControlEvent(0, code=ERR_NO_CODEC))
+    for error in (late, other):
+        assert "None" not in str(error)
+        assert "partition" not in str(error)
