@@ -287,7 +287,7 @@ class Partition:
         # As in Kafka: with fewer replicas no append with acks=all could succeed.
         self.min_isr = min(config.number("min.insync.replicas"), len(self.replicas))
         for log in self.logs():
-            log.config = config.log_config()
+            log.reconfigure(config.log_config())
 
     def delete_records_at(self, node_id: int, offset: int) -> int:
         """Delete what lies before an offset; where the log begins then.

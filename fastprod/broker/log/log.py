@@ -46,7 +46,7 @@ class Log(SwappingLog):
             None: in memory.
         topic: name.
         partition: index.
-        config: settings; `config` may be replaced later.
+        config: settings; `reconfigure` replaces them.
         clock: the broker's.
         discard: validate, number and remember producers, but keep no record.
         topic_id: goes into partition.metadata of files.
@@ -59,6 +59,7 @@ class Log(SwappingLog):
         "__weakref__",
         "_clock",
         "_on_append",
+        "_on_reconfigure",
         "_on_roll",
         "discard",
     )
@@ -77,6 +78,7 @@ class Log(SwappingLog):
         self.discard = discard
         self._clock = clock
         self._on_append: Callable[[Log], None] | None = None
+        self._on_reconfigure: Callable[[Log], None] | None = None
         self._on_roll: Callable[[Log], None] | None = None
         if directory is not None and not discard:
             shared = directory if isinstance(directory, LogDirectory) else None
@@ -365,6 +367,19 @@ class Log(SwappingLog):
     def call_after_append(self, listener: Callable[[Log], None]) -> None:
         """Have `listener` called by the next append, once, with the log's lock held."""
         self._on_append = listener
+
+    def call_after_reconfigure(self, listener: Callable[[Log], None]) -> None:
+        """Have `listener` called when it gets other settings and is not empty, its lock held."""
+        self._on_reconfigure = listener
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Have other settings hold from now on; whoever looks after the log is told."""
+        with self._lock:
+            if config is self.config:
+                return
+            self.config = config
+            if self._on_reconfigure is not None and self._segments:
+                self._on_reconfigure(self)
 
     def call_after_roll(self, listener: Callable[[Log], None]) -> None:
         """Have `listener` called whenever a segment is complete, with the log's lock held.

@@ -21,10 +21,12 @@ _SYNC_AFTER_ROLL_MS: Final = 100
 
 
 class _Job:
-    """A task that is done for each log some time after it has grown. Guarded by the upkeep's lock.
+    """A task that is done for each log some time after it has grown or got other settings.
+
+    The upkeep's lock guards it.
 
     Args:
-        delay_ms: from the growth to the job.
+        delay_ms: from that to the job.
         do: does it; returns in how many milliseconds that log needs it again although it does not
             grow, or None.
     """
@@ -54,6 +56,8 @@ class LogUpkeep:
     It has a thread of its own.
 
     Complete segments are always synced: recovery need not walk them then.
+
+    Other settings of a log count as an append: it may have to shrink although it stands still.
 
     The first append starts the thread. It sleeps until a log needs it: a broker whose logs stand
     still wakes up when the next segment is too old, and not before. Any thread.
@@ -93,6 +97,7 @@ class LogUpkeep:
         """Look after `log` from now on, until it is closed."""
         log.call_after_append(self._grown)
         log.call_after_roll(self._rolled)
+        log.call_after_reconfigure(self._grown)
         if log.size_bytes > 0:
             self._grown(log)
 

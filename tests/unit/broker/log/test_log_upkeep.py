@@ -15,7 +15,7 @@ from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.log.segments.file_handle import FileHandle
 from fastprod.broker.log.segments.file_segment import FileSegment
 from fastprod.broker.threads.clock import FakeClock
-from support.broker.log_batches import TIME, batch, open_log
+from support.broker.log_batches import TIME, batch, contents, open_log
 
 CHECK_MS = 300_000
 SYNC_MS = 1000
@@ -25,9 +25,11 @@ WAIT_S = 20.0
 class UpkeepWorld:
     """An upkeep with its logs, and what it has done to each so far."""
 
-    def __init__(self, sync_interval_ms: int | None = None) -> None:
+    def __init__(
+        self, sync_interval_ms: int | None = None, cleaner_backoff_ms: int | None = None
+    ) -> None:
         self.clock = FakeClock(TIME)
-        self.upkeep = LogUpkeep(self.clock, CHECK_MS, sync_interval_ms)
+        self.upkeep = LogUpkeep(self.clock, CHECK_MS, sync_interval_ms, cleaner_backoff_ms)
         self.opened: list[Log] = []
 
     def log(self, directory: Path | None = None, **settings: Any) -> Log:
@@ -174,6 +176,43 @@ def test_what_could_not_be_synced_is_tried_again_without_another_append(
     assert len(calls) > 1
     assert not log.has_failed
     world.close()
+
+
+def test_other_settings_hold_for_a_log_that_stands_still(world: UpkeepWorld) -> None:
+    """B-D4.9, B-C4.5: nobody appends to it, and what was planned before would come too late."""
+    log = world.log(retention_ms=1000 * CHECK_MS)
+    log.append(batch(2), 0)
+    world.await_sleep(CHECK_MS)
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(1000 * CHECK_MS + 1)
+    log.reconfigure(log.config.__replace__(retention_ms=1))
+    world.await_sleep(2 * CHECK_MS)
+    assert log.log_start_offset == 0
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(None)
+    assert log.log_start_offset == 2
+
+
+def test_a_log_is_compacted_as_soon_as_its_topic_says_so() -> None:
+    """B-D4.9, B-C4.6: its last append came when it was not."""
+    world = UpkeepWorld(cleaner_backoff_ms=SYNC_MS)
+    log = world.log(segment_bytes=len(batch()), retention_ms=-1)
+    for _ in range(3):
+        log.append(batch(), 0)
+    world.await_sleep(CHECK_MS)
+    log.reconfigure(log.config.__replace__(compact=True, min_cleanable_dirty_ratio=0))
+    world.await_sleep(SYNC_MS)
+    world.clock.advance(SYNC_MS)
+    world.await_sleep(CHECK_MS)
+    assert [offset for offset, _ in contents(log)] == [1, 2]
+    world.close()
+
+
+def test_the_same_settings_and_an_empty_log_start_nothing(world: UpkeepWorld) -> None:
+    log = world.log()
+    log.reconfigure(log.config.__replace__(retention_ms=1))
+    log.reconfigure(log.config)
+    assert not world.upkeep.has_thread
 
 
 def test_a_closed_log_is_left_alone(world: UpkeepWorld, caplog: pytest.LogCaptureFixture) -> None:
