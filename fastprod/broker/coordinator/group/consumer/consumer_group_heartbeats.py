@@ -73,6 +73,7 @@ class _Change:
     Attributes:
         records: what is to be written down.
         resolved: what regular expressions match, after the change.
+        looked_at: of which version of the cluster's topics that is, and when; None: as before.
         has_new_subscription: the member reads something else.
         bumps: the group's epoch grows.
     """
@@ -80,6 +81,7 @@ class _Change:
     def __init__(self, group: ConsumerGroup) -> None:
         self.records: list[ConsumerGroupRecord] = []
         self.resolved: Mapping[str, ResolvedRegularExpression] = group.resolved
+        self.looked_at: tuple[int, int] | None = None
         self.has_new_subscription = False
         self.bumps = False
 
@@ -155,6 +157,8 @@ class ConsumerGroupHeartbeats:
             self._write(group, change.records)
             if before is not None and before.member_id != member_id:
                 self.timers.forget(group, before.member_id)
+        if change.looked_at is not None:
+            group.resolved_version, group.resolved_ms = change.looked_at
         self.timers.schedule_session(group, member_id)
         if reconciled != updated:
             self.timers.schedule_rebalance(group, reconciled)
@@ -270,9 +274,10 @@ class ConsumerGroupHeartbeats:
         """See what the expressions match, if one is new, there are other topics, or it is time."""
         if not updated.topic_regex and not group.resolved:
             return
-        now_ms = self._clock.time_ms()
+        # The version first: a topic that comes meanwhile is looked for the next time.
+        version, now_ms = self._topics.version, self._clock.time_ms()
         is_fresh = (
-            group.resolved_version == self._topics.version
+            group.resolved_version == version
             and now_ms - group.resolved_ms < self._config.group_consumer_regex_refresh_interval_ms
         )
         missing = bool(updated.topic_regex) and updated.topic_regex not in change.resolved
@@ -290,7 +295,7 @@ class ConsumerGroupHeartbeats:
                 change.records.append(records.regex_record(group.group_id, regex, *each))
                 change.bumps = True
         change.resolved = found
-        group.resolved_version, group.resolved_ms = self._topics.version, now_ms
+        change.looked_at = version, now_ms
 
     def _next_epoch(
         self, group: ConsumerGroup, updated: ConsumerGroupMember, change: _Change

@@ -217,6 +217,36 @@ def test_topics_that_match_are_read_also_those_that_come_later() -> None:
     assert world.consumer_group().resolved == {}
 
 
+def test_a_match_that_could_not_be_written_down_is_found_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-E3: the next heartbeat looks once more, not the next refresh."""
+    world = GroupWorld()
+    result = world.come("m", topics=None, topic_regex="t.*")
+    world.topics.create("t2", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.manager, "append", lambda *_: COORDINATOR_NOT_AVAILABLE)
+        refused = world.beat("m", result.member_epoch, {"t": ALL})
+        assert refused.error == COORDINATOR_NOT_AVAILABLE
+    result = world.beat("m", result.member_epoch, {"t": ALL})
+    assert world.given(result) == {"t": ALL, "t2": [0]}
+
+
+def test_a_topic_that_comes_while_matches_are_looked_for_is_not_missed() -> None:
+    """B-E3"""
+    world = GroupWorld()
+
+    def creates(name: str) -> bool:
+        if world.topics.get("t2") is None:
+            world.topics.create("t2", 1)
+        return True
+
+    result = world.come("m", topics=None, topic_regex="t.*", allows_topic=creates)
+    assert world.given(result) == {"t": ALL}
+    result = world.beat("m", result.member_epoch, {"t": ALL})
+    assert world.given(result) == {"t": ALL, "t2": [0]}
+
+
 def test_a_topic_that_comes_or_goes_is_shared_anew() -> None:
     """B-E3: the metadata hash (KIP-1101)."""
     world = GroupWorld()
