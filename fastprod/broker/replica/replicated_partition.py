@@ -23,7 +23,7 @@ from fastprod.broker.cluster.partition import (
 )
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
-from fastprod.broker.log.log import AppendInfo, Log, LogError
+from fastprod.broker.log.log import AppendInfo, Log, LogError, OffsetOutOfRange
 from fastprod.broker.replica.elections import Election, elect
 from fastprod.broker.replica.reachability import Reachability
 from fastprod.broker.replica.replica import PartitionState, Replica
@@ -34,6 +34,7 @@ from fastprod.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 if TYPE_CHECKING:
@@ -250,6 +251,8 @@ class ReplicatedPartition(Partition):
 
     def error_of_append(self, node_id: int, epoch: int, end_offset: int) -> int | None:
         with self.lock:
+            if self.is_deleted:
+                return UNKNOWN_TOPIC_OR_PARTITION
             leader = self._by_node.get(node_id)
             if leader is None or not self.leads(node_id) or leader.state.leader_epoch != epoch:
                 return NOT_LEADER_OR_FOLLOWER
@@ -327,7 +330,11 @@ class ReplicatedPartition(Partition):
             if offset >= end_offset:
                 learns = self._learn(follower, leader)
                 return Fetched(learns, advanced, joins)
-        parts = leader.log.read(offset, self._settings.fetch_bytes, True, end_offset)
+        try:
+            parts = leader.log.read(offset, self._settings.fetch_bytes, True, end_offset)
+        except OffsetOutOfRange:
+            # The leader's log was shortened meanwhile, by retention maybe, which wakes nobody.
+            return Fetched(True, advanced, joins)
         with self.lock:
             if (
                 (follower.state, leader.state) != states

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fastprod.broker.replica.replica_log import ReplicaLog
 from fastprod.broker.replica.replicated_partition import ReplicatedPartition
 from fastprod.error_codes import (
     NONE,
@@ -191,6 +193,30 @@ def test_an_unclean_election_takes_who_is_there(world: BrokerWorld) -> None:
     up(world, 0)
     wait_for(lambda: found.isr == [0, 1, 2])
     assert [values(found, each) for each in range(3)] == [[]] * 3
+
+
+def test_a_follower_goes_on_if_the_log_is_shortened_while_it_fetches(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention takes what it was about to read, and nobody appends any more."""
+    found = replicated(world)
+    kill(world, 1)
+    for value in (b"a", b"b", b"c"):
+        assert world.produce(batch_of(value)).error_code == NONE
+    leader, read = found.log_at(0), ReplicaLog.read
+    reads: list[int] = []
+
+    def shorten(log: ReplicaLog, offset: int, *limits: Any) -> Any:
+        if log is leader and not reads:
+            reads.append(offset)
+            leader.delete_records(2)
+        return read(log, offset, *limits)
+
+    monkeypatch.setattr(ReplicaLog, "read", shorten)
+    up(world, 1)
+    wait_for(lambda: found.isr == [0, 1, 2])
+    assert reads == [0]
+    assert values(found, 1) == [b"c"]
 
 
 def test_a_deleted_topic_has_no_replicas_any_more(world: BrokerWorld) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from fastprod.error_codes import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from support.broker.replica_world import pause, replicated
 from support.broker.world import CLOSED, NOTHING, BrokerWorld, batch_of, produce_request
 from support.oracle.record_batch import decode_batches, encode_batch
 
@@ -55,6 +57,20 @@ def test_every_served_version_appends(version: int, acks: int) -> None:
         for offset in (0, 1):
             found = world.produce(batch_of(b"a"), acks=acks, version=version)
             assert (found.error_code, found.base_offset) == (NONE, offset)
+
+
+def test_acks_all_does_not_wait_for_replicas_of_a_deleted_topic() -> None:
+    """B-D4.3: the followers would never have it."""
+    with BrokerWorld(brokers=3) as world:
+        replicated(world)
+        pause(world, 1, 2)
+        asked = world.post("Produce", 9, produce_request([("t", 0, batch_of(b"a"))]))
+        before: Any = asked.answer
+        assert before is None
+        world.state.topic_deleted(world.state.topics.delete("t"))
+        answer: Any = asked.answer
+        pause(world)
+    assert answer.responses[0].partition_responses[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
