@@ -6,6 +6,8 @@ second one without records. To our broker and to Apache Kafka, both in processes
 * renewing: a producer with such tokens; a window is the time from the spare connection to its swap.
 * login beside: a producer whose token lasts, while another process, a bare socket, logs in as the
   renewal would; a window is that login. What shows here is the broker's doing and the machine's.
+* work beside: the same, but the other process computes for about as long and asks no broker. What
+  shows here is the machine's alone.
 * nothing: windows of the same length without either.
 
 A window counts as late with a sample over three times the median of all samples of its row.
@@ -45,6 +47,7 @@ LATE = 3.0
 BEFORE_S, AFTER_S = 0.001, 0.005
 """Of a window, around what it is about."""
 QUIET_WINDOW_S = 0.02
+COMPUTING_S = 0.002
 _HANDSHAKE, _AUTHENTICATE, _API_VERSIONS = 17, 36, 18
 
 
@@ -101,9 +104,21 @@ def watched_renewals() -> Iterator[list[Span]]:
         SaslConnections.open_spare, SaslConnections.on_swapped = before  # type: ignore[method-assign]
 
 
+def compute() -> Span:
+    """Use this process's CPU for about as long as `log_in` does; when that began and ended."""
+    began_s = time.monotonic()
+    while time.monotonic() < began_s + COMPUTING_S:
+        pass
+    return Span(began_s, time.monotonic())
+
+
 @contextlib.contextmanager
 def logins_beside(servers: str) -> Iterator[list[Span]]:
-    """The windows of logins of another process, once every `EVERY_S`; filled in at the end."""
+    """The windows of logins of another process, once every `EVERY_S`; filled in at the end.
+
+    Args:
+        servers: where it logs in; "": nowhere, it computes.
+    """
     windows: list[Span] = []
     command = (sys.executable, "-m", "bench.renewals", "--log-in", servers)
     with subprocess.Popen(
@@ -121,7 +136,7 @@ def logins_beside(servers: str) -> Iterator[list[Span]]:
 def log_in_until_told(servers: str) -> None:
     """Of the other process: until its input ends."""
     while not select.select([sys.stdin], [], [], EVERY_S)[0]:
-        print(*log_in(servers), flush=True)
+        print(*(log_in(servers) if servers else compute()), flush=True)
 
 
 @contextlib.contextmanager
@@ -186,6 +201,7 @@ def judge_broker(servers: str, topic: str, periods: int) -> None:
     rows: tuple[tuple[str, Callable[[], Any], float], ...] = (
         ("renewing", watched_renewals, TOKEN_S),
         ("login beside", lambda: logins_beside(servers), LASTING_S),
+        ("work beside", lambda: logins_beside(""), LASTING_S),
         ("nothing", nothing_beside, LASTING_S),
     )
     for name, watch, life_s in rows:
@@ -228,7 +244,7 @@ def main() -> None:
     parser.add_argument("--log-in", metavar="SERVERS", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.log_in:
+    if given.log_in is not None:
         return log_in_until_told(given.log_in)
     if given.serve:
         return serve()

@@ -8,7 +8,7 @@ its codecs from the minimum (B-B1.1), and served from 3.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fastprod.broker.network.request import RequestHeader
@@ -82,7 +82,7 @@ from fastprod.protocol.messages.transaction import (
     txn_offset_commit,
     write_txn_markers,
 )
-from fastprod.protocol.schema import skip_tags
+from fastprod.protocol.schema import SharedList, skip_tags
 
 RELEASES: Final = ("2.1", "2.8", "3.0", "3.7", "3.9", "4.0", "4.1", "4.3")
 """Releases of Apache Kafka whose list a broker can be pinned to; columns of the table below."""
@@ -212,6 +212,11 @@ class ApiTable:
 
     Any thread.
 
+    Attributes:
+        transaction_version: the level of the feature transaction.version: 2 if all that KIP-890
+            needs is listed.
+        group_version: likewise: 1 if all that KIP-848 needs is listed.
+
     Args:
         max_versions: list no version that this release of Kafka does not have, one of `RELEASES`;
             default: the table's own lists, which are those of Kafka 4.3 (B-B1).
@@ -239,6 +244,13 @@ class ApiTable:
             key: (SERVICES[key].api, max(listed.first, SERVICES[key].served.first), listed.last)
             for key, listed in self._listed.items()
         }
+        self._told = SharedList(
+            api_versions.ApiVersion(api_key=key, min_version=first, max_version=last)
+            for key, (first, last) in sorted(self._listed.items())
+        )
+        # KIP-890, KIP-848.
+        self.transaction_version = 2 if self._lists(_TRANSACTION_VERSION_2) else 0
+        self.group_version = 1 if self._lists(_GROUP_VERSION_1) else 0
 
     def listed(self, api_key: int) -> Versions | None:
         """The versions of an API that are listed; None: it is not."""
@@ -249,22 +261,15 @@ class ApiTable:
         versions = self._listed.get(api_key)
         return versions is not None and versions.first <= version <= versions.last
 
+    def _lists(self, needed: Iterable[tuple[int, int]]) -> bool:
+        return all(self.is_listed(*each) for each in needed)
+
     def api_versions(self) -> list[api_versions.ApiVersion]:
-        """The list for an ApiVersionsResponse, by key."""
-        return [
-            api_versions.ApiVersion(api_key=key, min_version=first, max_version=last)
-            for key, (first, last) in sorted(self._listed.items())
-        ]
+        """The list for an ApiVersionsResponse, by key; it must not be changed.
 
-    @property
-    def transaction_version(self) -> int:
-        """The level of the feature transaction.version: 2 if all that KIP-890 needs is listed."""
-        return 2 if all(self.is_listed(*each) for each in _TRANSACTION_VERSION_2) else 0
-
-    @property
-    def group_version(self) -> int:
-        """The level of the feature group.version: 1 if all that KIP-848 needs is listed."""
-        return 1 if all(self.is_listed(*each) for each in _GROUP_VERSION_1) else 0
+        One list for all: each connection asks for it, some twice, and its bytes are kept.
+        """
+        return self._told
 
     def parse_header(self, view: memoryview) -> RequestHeader:
         """Read the header of a frame (request header version 1, or 2 with its tags skipped).

@@ -32,8 +32,6 @@ from fastprod.frozen import FrozenRecord
 
 _log = logging.getLogger(__name__)
 
-# After so many accepts in a row the parked connections and the stop flag are checked.
-_ACCEPTS_A_TURN: Final = 64
 # The process or the machine has run out of something; the connection stays in the queue.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S: Final = 0.1
@@ -318,7 +316,7 @@ class Acceptor:
             if key.fileobj is self._wake:
                 self._wake.drain()
             else:
-                self._accept_some()
+                self._accept_one()
         self._close_parked()
         if self._paused_until is not None and time.monotonic() >= self._paused_until:
             self._paused_until = None
@@ -332,24 +330,27 @@ class Acceptor:
             timeouts.append(max(0.0, self._paused_until - time.monotonic()))
         return min((each for each in timeouts if each is not None), default=None)
 
-    def _accept_some(self) -> None:
-        for _ in range(_ACCEPTS_A_TURN):
-            if self._stopping.is_set() or self._paused_until is not None:
-                return
-            try:
-                with _accepting:
-                    sock, address = self._listening.accept()
-                    self._accepted.add(sock)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    self._pause(error)
-                    return
+    def _accept_one(self) -> None:
+        """Take in who has waited longest; whether there are more, the next turn sees.
+
+        Who comes alone, as a login does, is not followed by a second try.
+        """
+        if self._stopping.is_set():
+            return
+        try:
+            with _accepting:
+                sock, address = self._listening.accept()
+                self._accepted.add(sock)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                self._pause(error)
+            else:
                 # The client left before it was accepted.
                 _log.debug("listener %s: accept: %s", self.listener.name, error)
-                continue
-            self._let_in(sock, address[:2])
+            return
+        self._let_in(sock, address[:2])
 
     def _pause(self, error: OSError) -> None:
         _log.error(

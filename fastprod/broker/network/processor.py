@@ -30,6 +30,7 @@ from fastprod.broker.network.request import (
     SendResponse,
     StartThrottlingResponse,
     complete,
+    produce_first,
 )
 from fastprod.broker.network.request_channel import RequestChannel
 from fastprod.broker.network.request_handling import RequestHandler, handle_request
@@ -293,10 +294,10 @@ class Processor:
         events = self._poll()
         # Only now: until the poll it keeps the thread from sleeping.
         self._look_again = False
-        if events.receives:
-            self._process_completed_receives(events.receives)
-        if self._inline_handler is not None:
-            self._process_new_responses()
+        for frames in produce_first(events.receives):
+            self._process_completed_receives(frames)
+            if self._inline_handler is not None:
+                self._process_new_responses()
         self._process_completed_sends(events.completed_sends)
         if events.disconnected:
             self._process_disconnected(events.disconnected)

@@ -46,6 +46,8 @@ class RateQuota:
 
     def throttle_ns(self, now_ns: int) -> int:
         """How long to wait until the rate has fallen to the limit, at most a window."""
+        if self.limit >= UNLIMITED:
+            return 0  # at once: each connection asks, and others wait for what that takes
         over = self.accepted.rate(now_ns) - self.limit
         if over <= 0:
             return 0

@@ -10,10 +10,12 @@ from typing import ClassVar, NamedTuple, Protocol
 from fastprod._core.io.server_selector import Frame
 from fastprod.broker.network.connection import Connection
 from fastprod.errors import IllegalStateError
+from fastprod.protocol.api_keys import PRODUCE
 
 _log = logging.getLogger(__name__)
 _SHORT_LENGTH = 80
 _NOTHING: Set[str | None] = frozenset()
+_PRODUCE = PRODUCE.to_bytes(2, "big")
 _pack_size = struct.Struct(">i").pack
 
 
@@ -52,6 +54,20 @@ class ResponseQueue(Protocol):
 
     def send_response(self, response: Response) -> None:
         """Hand `response` to the Processor of its connection. Any thread; does not block."""
+
+
+def produce_first(frames: list[Frame]) -> Sequence[list[Frame]]:
+    """Frames of one turn, in groups that are handled and answered one by one: Produce, the rest.
+
+    A client that logs in, or asks what there is, waits for what Produce takes; the reverse would be
+    some three times as long.
+    """
+    if len(frames) < 2:
+        return (frames,)
+    groups: tuple[list[Frame], list[Frame]] = ([], [])
+    for frame in frames:
+        groups[memoryview(frame)[:2] != _PRODUCE].append(frame)
+    return groups
 
 
 class Request:

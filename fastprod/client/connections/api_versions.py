@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -76,6 +77,8 @@ HIGHEST_VERSION: Final = CLIENT_VERSIONS[API_VERSIONS][1]
 _FIRST_SOFTWARE_VERSION: Final = 3
 _ERROR_CODE: Final = struct.Struct(">h")
 _ERROR_CODE_OFFSET: Final = 4
+_MOST_KEPT_BYTES: Final = 4_096
+"""Of an answer that is remembered; Kafka's have some 500."""
 _IDENTIFIER_CHARACTERS: Final = frozenset(f"{string.ascii_letters}{string.digits}-.")
 
 
@@ -153,6 +156,7 @@ def software_identifier(text: str) -> str:
     return cleaned.strip("-.") or "unknown"
 
 
+@lru_cache(maxsize=8)
 def api_versions_request(
     version: int, correlation_id: int, client_id: str | None, name: str, software_version: str
 ) -> bytes:
@@ -195,15 +199,23 @@ def parse_api_versions_response(version: int, payload: bytes) -> tuple[int, ApiV
     Raises:
         SchemaError: the frame ends early or a length in it cannot be.
     """
+    correlation_id = int.from_bytes(payload[:_ERROR_CODE_OFFSET], "big", signed=True)
+    read = _remembered if len(payload) <= _MOST_KEPT_BYTES else _read
+    return correlation_id, read(
+        version, bytes(len(payload[:_ERROR_CODE_OFFSET])) + payload[_ERROR_CODE_OFFSET:]
+    )
+
+
+def _read(version: int, payload: bytes) -> ApiVersions:
+    """The same without a correlation id, of which answers alike differ."""
     if payload[_ERROR_CODE_OFFSET:].startswith(_ERROR_CODE.pack(UNSUPPORTED_VERSION)):
         try:
-            correlation_id, message = API.read_response(0, payload)
+            _, message = API.read_response(0, payload)
         except SchemaError:
             message = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
-            correlation_id = int.from_bytes(payload[:_ERROR_CODE_OFFSET], "big", signed=True)
     else:
-        correlation_id, message = API.read_response(version, payload)
-    return correlation_id, ApiVersions(
+        _, message = API.read_response(version, payload)
+    return ApiVersions(
         MappingProxyType(
             {each.api_key: (each.min_version, each.max_version) for each in message.api_keys}
         ),
@@ -214,6 +226,11 @@ def parse_api_versions_response(version: int, payload: bytes) -> tuple[int, ApiV
         ),
         message.finalized_features_epoch,
     )
+
+
+# A broker says the same on each connection, and twice on one with SASL. While this thread reads
+# some 60 rows, no caller gets on.
+_remembered: Final = lru_cache(maxsize=8)(_read)
 
 
 def retry_version(sent_version: int, response: ApiVersions) -> int | None:

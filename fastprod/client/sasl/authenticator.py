@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from fastprod.client.connections.api_versions import ApiVersions, parse_api_versions_response
@@ -98,8 +99,7 @@ class Authenticator:
     def versions_frame(self) -> Frame:
         """What does the broker offer? In the version that every broker takes."""
         self.step = Step.API_VERSIONS
-        data = api_versions.API.request_frame(0, 0, self._client_id, ApiVersionsRequest())
-        return Frame(API_VERSIONS, 0, data)
+        return _versions_frame(self._client_id)
 
     def on_versions(self, payload: bytes) -> None:
         """Take the answer to `versions_frame`."""
@@ -117,9 +117,7 @@ class Authenticator:
             )
         self._version(SASL_AUTHENTICATE)
         self.step = Step.HANDSHAKE
-        message = SaslHandshakeRequest(mechanism=self._name)
-        data = sasl_handshake.API.request_frame(_HANDSHAKE_VERSION, 0, self._client_id, message)
-        return Frame(SASL_HANDSHAKE, _HANDSHAKE_VERSION, data)
+        return _handshake_frame(self._client_id, self._name)
 
     def on_handshake(self, payload: bytes) -> None:
         """Take the answer to `handshake_frame`."""
@@ -224,6 +222,22 @@ class Authenticator:
         for secret in self.mechanism.secrets:
             text = text.replace(secret, "[hidden]")
         return _shown(text)
+
+
+# Each exchange of a producer begins with these two, and callers wait for what they take.
+
+
+@lru_cache(maxsize=8)
+def _versions_frame(client_id: str) -> Frame:
+    data = api_versions.API.request_frame(0, 0, client_id, ApiVersionsRequest())
+    return Frame(API_VERSIONS, 0, data)
+
+
+@lru_cache(maxsize=8)
+def _handshake_frame(client_id: str, mechanism: str) -> Frame:
+    message = SaslHandshakeRequest(mechanism=mechanism)
+    data = sasl_handshake.API.request_frame(_HANDSHAKE_VERSION, 0, client_id, message)
+    return Frame(SASL_HANDSHAKE, _HANDSHAKE_VERSION, data)
 
 
 def _shown(text: str) -> str:

@@ -27,9 +27,10 @@ from support.processes.closing import Closing
 
 PATIENCE_S = 20.0
 MAX_BYTES = 1 << 20
-ECHO, API_VERSIONS, DISABLED = 1, 18, 7
+PRODUCE, ECHO, API_VERSIONS, DISABLED = 0, 1, 18, 7
 
 _HEADER = struct.Struct(">hhi")
+_NAMES = {PRODUCE: "Produce", ECHO: "Echo", API_VERSIONS: "ApiVersions"}
 
 
 SETTINGS = BrokerConfig(socket_request_max_bytes=MAX_BYTES)
@@ -51,7 +52,7 @@ def request(body: bytes = b"", key: int = ECHO, version: int = 0, correlation_id
 
 def parse_header(frame: memoryview) -> RequestHeader:
     key, version, correlation_id = _HEADER.unpack_from(frame)
-    if key not in (ECHO, API_VERSIONS):
+    if key not in _NAMES:
         raise ValueError(f"no api {key} on this listener")
     return RequestHeader(key, version, correlation_id, "client", _HEADER.size)
 
@@ -194,7 +195,7 @@ class ProcessorStage(Closing):
         self.quotas = CountingQuotas()
         self.handler = Handler(answer)
         self.metrics = RequestMetrics(
-            name_of=lambda key: {ECHO: "Echo", API_VERSIONS: "ApiVersions"}[key],
+            name_of=_NAMES.__getitem__,
             is_deprecated=lambda key, version: version == 1,
         )
         self.channel = RequestChannel(self.clock, queue_capacity, node_id=5)

@@ -93,6 +93,17 @@ def test_the_list_is_that_of_kafka_4_3() -> None:
     assert ApiTable().listed(9999) is None
 
 
+def test_the_list_is_one_for_all_and_keeps_its_bytes() -> None:
+    table = ApiTable()
+    assert table.api_versions() is table.api_versions()
+    answers = [
+        APIS[18].response.encode(version, ApiVersionsResponse(api_keys=rows))
+        for version in (0, 3, 0, 3)
+        for rows in (table.api_versions(), list(table.api_versions()))
+    ]
+    assert len({b"".join(each) for each in answers}) == 2
+
+
 def test_what_is_listed_is_served_but_for_old_produce() -> None:
     """B-B1.1: Produce is listed from 0 and served from 3."""
     for api, listed, served, _ in SERVICES.values():

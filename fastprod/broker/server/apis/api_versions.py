@@ -34,6 +34,9 @@ class ApiVersionsApi:
 
     def __init__(self, table: ApiTable) -> None:
         self._table = table
+        # By whether it shows features with minimum 0. Each connection asks, a login again: others
+        # wait for what that takes.
+        self._answers = [_answer(table, shows_zero) for shows_zero in (False, True)]
 
     def handle(self, call: Call[ApiVersionsRequest]) -> None:
         """List the APIs and features; note who asks (B-A7.3, B-A3.8)."""
@@ -44,26 +47,7 @@ class ApiVersionsApi:
                 self.refuse(call, INVALID_REQUEST, None)
                 return
             call.request.connection.client_software = ClientSoftware(name, version)
-        answer = ApiVersionsResponse(error_code=NONE, api_keys=self._table.api_versions())
-        # KIP-848, KIP-890 (B-B1.1).
-        features = {
-            _GROUPS: self._table.group_version,
-            _TRANSACTIONS: self._table.transaction_version,
-        }
-        levels = {name: level for name, level in features.items() if level > 0}
-        if levels:
-            # One with minimum 0 is left out below version 4 (B-A7.4).
-            if call.version >= _FIRST_ZERO_VERSION:
-                answer.supported_features = [
-                    SupportedFeatureKey(name=name, min_version=0, max_version=level)
-                    for name, level in levels.items()
-                ]
-            answer.finalized_features_epoch = _FEATURES_EPOCH
-            answer.finalized_features = [
-                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in levels.items()
-            ]
-        call.answer(answer)
+        call.answer(self._answers[call.version >= _FIRST_ZERO_VERSION])
 
     def refuse(self, call: Call[ApiVersionsRequest], code: int, text: str | None) -> None:
         """Answer with `code`."""
@@ -76,3 +60,29 @@ class ApiVersionsApi:
         """
         own = [each for each in self._table.api_versions() if each.api_key == API_VERSIONS]
         return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=own)
+
+
+def _answer(table: ApiTable, shows_zero: bool) -> ApiVersionsResponse:
+    """What the table lists; one for many requests, which do not change it.
+
+    Args:
+        table: what is listed.
+        shows_zero: below version 4 a feature with minimum 0 is left out (B-A7.4).
+    """
+    answer = ApiVersionsResponse(error_code=NONE, api_keys=table.api_versions())
+    # KIP-848, KIP-890 (B-B1.1).
+    features = {_GROUPS: table.group_version, _TRANSACTIONS: table.transaction_version}
+    levels = {name: level for name, level in features.items() if level > 0}
+    if not levels:
+        return answer
+    if shows_zero:
+        answer.supported_features = [
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in levels.items()
+        ]
+    answer.finalized_features_epoch = _FEATURES_EPOCH
+    answer.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in levels.items()
+    ]
+    return answer

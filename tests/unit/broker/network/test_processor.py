@@ -27,6 +27,7 @@ from support.broker.processor_stage import (
     DISABLED,
     MAX_BYTES,
     PATIENCE_S,
+    PRODUCE,
     SETTINGS,
     FailingSelector,
     ProcessorStage,
@@ -405,6 +406,34 @@ def test_a_round_trip_is_one_turn_of_the_loop() -> None:
         for _ in range(50):
             exchange(client)
         assert stage.processor.turn_count - before <= 52
+
+
+def test_records_of_a_turn_are_answered_before_anything_else_is_handled() -> None:
+    """B-A11: a login takes some three times as long as they do."""
+    is_held, go_on = threading.Event(), threading.Event()
+    answers: list[bytes] = []
+
+    def answer(request: Request) -> None:
+        body = bytes(request.frame)[request.header.body_offset :]
+        if body == b"hold":
+            is_held.set()
+            assert go_on.wait(PATIENCE_S)
+        elif body == b"other":
+            answers.append(read_frame(producer))
+        request.respond([body])
+
+    with ProcessorStage(answer) as stage:
+        holder, other, producer = (stage.connect() for _ in range(3))
+        for client in (holder, other, producer):
+            client.sendall(request(b"first"))
+            assert read_frame(client) == b"first"
+        holder.sendall(request(b"hold"))
+        assert is_held.wait(PATIENCE_S)
+        other.sendall(request(b"other"))
+        producer.sendall(request(b"records", key=PRODUCE))
+        go_on.set()
+        assert [read_frame(holder), read_frame(other)] == [b"hold", b"other"]
+        assert answers == [b"records"]
 
 
 def test_the_least_recently_used_connection_makes_room(stage: ProcessorStage) -> None:

@@ -21,6 +21,14 @@ def test_the_throttle_lasts_until_the_rate_has_fallen_to_the_limit() -> None:
     assert quota.throttle_ns(0) == 0
 
 
+def test_without_a_limit_nobody_waits_and_the_rate_is_known() -> None:
+    quota = RateQuota(UNLIMITED, 2, S)
+    assert [quota.record(0) for _ in range(10)] == [0] * 10
+    assert quota.accepted.rate(S) == 10
+    quota.limit = 5
+    assert quota.throttle_ns(S) > 0
+
+
 def test_a_rate_is_above_zero() -> None:
     assert checked_rate("rate", 0.5) == 0.5
     with pytest.raises(ValueError, match="rate is 0; a rate is connections a second, above 0"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fastprod.broker.network.request import (
@@ -10,6 +12,7 @@ from fastprod.broker.network.request import (
     SendResponse,
     StartThrottlingResponse,
     complete,
+    produce_first,
 )
 from fastprod.errors import IllegalStateError
 from support.broker.request_samples import Desk
@@ -94,3 +97,14 @@ def test_what_is_logged_of_a_request_holds_nothing_of_its_body() -> None:
     assert repr(request) == (
         "Request(api_key=33, version=2, correlation_id=7, client_id='client', 24 bytes, c)"
     )
+
+
+def test_produce_goes_before_the_rest_in_the_order_in_which_it_came() -> None:
+    produce, fetch, versions = b"\0\0\0\x0d", b"\0\x01\0\x12", b"\0\x12\0\x04"
+    came = (versions, produce + b"1", fetch, produce + b"2", b"")
+    frames: list[Any] = [bytearray(each) for each in came]
+    first, then = produce_first(frames)
+    assert [bytes(each) for each in first] == [produce + b"1", produce + b"2"]
+    assert [bytes(each) for each in then] == [versions, fetch, b""]
+    assert [*produce_first([])] == [[]]
+    assert [*produce_first(frames[:1])] == [frames[:1]]

@@ -128,6 +128,21 @@ def test_a_damaged_answer_is_a_schema_error(payload: str) -> None:
         parse_api_versions_response(4, bytes.fromhex(payload))
 
 
+def test_an_answer_that_is_known_is_not_read_again() -> None:
+    """Whatever the correlation id; a large one is not kept."""
+    body = bytes.fromhex("0000 00000001 0003 0000 000d")
+    first = parse_api_versions_response(0, bytes.fromhex("00000001") + body)
+    second = parse_api_versions_response(0, bytes.fromhex("fffffffe") + body)
+    assert (first[0], second[0]) == (1, -2)
+    assert first[1] is second[1]
+    assert first[1].versions == {METADATA: (0, 13)}
+    other = parse_api_versions_response(1, bytes.fromhex("00000001") + body + bytes(4))
+    assert other[1].versions == first[1].versions
+    large = bytes.fromhex("00000001") + body + bytes(5_000)
+    assert parse_api_versions_response(0, large) == first
+    assert parse_api_versions_response(0, large)[1] is not parse_api_versions_response(0, large)[1]
+
+
 def test_the_highest_common_version_is_picked() -> None:
     """P-G.5.4; P-L.178 NodeApiVersionsTest."""
     assert pick_version(PRODUCE, (0, 13)) == 13
