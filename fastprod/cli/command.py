@@ -16,6 +16,7 @@ from fastprod.cli.commands.perf import perf
 from fastprod.cli.commands.produce import produce
 from fastprod.cli.commands.spark_load import spark_load
 from fastprod.cli.commands.spark_stream import spark_stream
+from fastprod.cli.ending_signals import ended_like_ctrl_c
 from fastprod.cli.output.failure import (
     EXIT_CODES,
     CommandFailure,
@@ -53,7 +54,8 @@ class CommandLine(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it does not catch becomes a failure with an exit code."""
         try:
-            return super().invoke(ctx)
+            with ended_like_ctrl_c():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
         except KafkaError as error:

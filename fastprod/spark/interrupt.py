@@ -12,18 +12,22 @@ from typing import Any, Self
 class Interrupt:
     """In its `with`, Ctrl-C is noted and raised by `wait`; a second Ctrl-C is raised at once.
 
+    So are SIGTERM and SIGHUP, if the caller has them do what Ctrl-C does.
+
     Threads: the main one; in another it changes nothing, as only the main one gets signals.
     """
 
     def __init__(self) -> None:
         self._noted = threading.Event()
-        self._kept: Callable[[int, FrameType | None], Any] | int | None = None
-        self._is_main = False
+        self._kept: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self) -> Self:
-        self._is_main = threading.current_thread() is threading.main_thread()
-        if self._is_main:
-            self._kept = signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is threading.main_thread():
+            self._kept = {
+                number: signal.signal(number, self._note)
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                if number is signal.SIGINT or signal.getsignal(number) is signal.default_int_handler
+            }
         return self
 
     def __exit__(
@@ -32,8 +36,9 @@ class Interrupt:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_main:
-            signal.signal(signal.SIGINT, self._kept)
+        for number, handler in self._kept.items():
+            signal.signal(number, handler)
+        self._kept = {}
 
     def wait(self, seconds: float) -> None:
         """Wait so many seconds.

@@ -13,6 +13,7 @@ from types import FrameType
 import click
 
 from fastprod.broker.broker import Broker
+from fastprod.cli.ending_signals import ending_signals
 from fastprod.cli.options.broker_security import BrokerSecurityOptions, broker_security_options
 from fastprod.cli.options.common import verbose_option
 from fastprod.cli.output.failure import EXIT_CODES, Unreachable
@@ -111,7 +112,7 @@ def broker(
     def end(number: int, frame: FrameType | None) -> None:
         ended.set()
 
-    previous = {number: signal.signal(number, end) for number in _ending_signals()}
+    previous = {number: signal.signal(number, end) for number in ending_signals()}
     try:
         served = Broker(
             brokers=node_count,
@@ -143,14 +144,6 @@ def broker(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _ending_signals() -> list[signal.Signals]:
-    """All by which people end it; nohup has SIGHUP ignored, and it stays so."""
-    found = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        found.append(signal.SIGHUP)  # the terminal was closed
-    return found
 
 
 def _topics(texts: Iterable[str]) -> dict[str, int]:

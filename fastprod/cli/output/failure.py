@@ -9,7 +9,8 @@ import click
 EXIT_CODES: Final = (
     "Exit codes: 0 all went well; 1 records failed, or differ; 2 the command or a setting is "
     "wrong, what it needs is missing here, or its output cannot be written; 3 the cluster or the "
-    "topic cannot be reached, nothing was sent; 130 Ctrl-C."
+    "topic cannot be reached, nothing was sent; 130 Ctrl-C, SIGTERM or "
+    "SIGHUP."
 )
 """A paragraph in every command's --help."""
 
@@ -41,6 +42,6 @@ class Unreachable(CommandFailure):
 
 
 class Interrupted(CommandFailure):
-    """Ctrl-C; the message says how many records were delivered."""
+    """Ctrl-C, SIGTERM or SIGHUP; the message says how many records were delivered."""
 
     exit_code = 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -70,6 +72,29 @@ def test_what_a_command_raises_becomes_a_line_and_an_exit_code(
 
     result = CliRunner().invoke(group, ["broken"])
     assert (result.exit_code, result.stderr, result.stdout) == (code, told, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_processes_ends_a_command_as_ctrl_c_does(
+    number: signal.Signals,
+) -> None:
+    group = CommandLine("fastprod")
+    ended = []
+
+    @group.command()
+    def waiting() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            ended.append("cleanly")
+
+    # Otherwise a failure would end this process.
+    before = signal.signal(number, lambda *_: None)
+    try:
+        result = CliRunner().invoke(group, ["waiting"])
+    finally:
+        signal.signal(number, before)
+    assert (result.exit_code, result.stderr, ended) == (130, "fastprod: interrupted\n", ["cleanly"])
 
 
 def test_a_bug_is_not_swallowed() -> None:

@@ -23,3 +23,17 @@ def test_a_second_ctrl_c_is_raised_at_once() -> None:
     with Interrupt(), pytest.raises(KeyboardInterrupt):  # noqa: PT012
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_that_do_what_ctrl_c_does_are_waited_for_too_and_no_others() -> None:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    hangup = signal.getsignal(signal.SIGHUP)
+    try:
+        with Interrupt() as interrupt:
+            signal.raise_signal(signal.SIGTERM)
+            assert signal.getsignal(signal.SIGHUP) is hangup
+            with pytest.raises(KeyboardInterrupt):
+                interrupt.wait(10)
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
