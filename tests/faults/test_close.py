@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +23,11 @@ from fastprod.errors import (
     ProducerClosedError,
     UndeliveredError,
 )
+from fastprod.protocol.api_keys import INIT_PRODUCER_ID
 from mock_cluster import MockCluster
 from support.broker.black_hole import black_hole, frozen
+from support.engine.quick_producer import quick_producer
+from support.peer.scripted_peer import Peer
 from support.processes.leak_guard import Census
 
 BOUND_S = 20.0
@@ -296,3 +301,25 @@ def test_threads_and_descriptors_are_gone_although_the_producer_is_kept(
         producer.close()
         kept.append(producer)
     assert before.wait_until_nothing_is_left() == []
+
+
+def test_memory_is_gone_although_the_producer_is_kept(peer: Peer) -> None:
+    """Of its records' buffer; a producer that is dropped waits for the garbage collector, too."""
+    kept_mb = 48
+    peer.on(INIT_PRODUCER_ID).hold()
+    producer = quick_producer(peer, buffer_memory=kept_mb << 20, warmup_topics=["t"])
+    producer.partitions_for("t")
+    before = resident_bytes()
+    for _ in range(kept_mb - 8):
+        producer.send("t", bytes(1_000_000), partition=0)
+    full = resident_bytes()
+    assert full - before > 30_000_000
+    with pytest.raises(UndeliveredError):
+        producer.close(0)
+    assert resident_bytes() - before < (full - before) // 2
+
+
+def resident_bytes() -> int:
+    """What this process has in memory."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()

@@ -74,6 +74,8 @@ cdef struct BufferPool:
 
 cdef FpStatus pool_init(BufferPool* pool, size_t total_bytes) noexcept nogil
 cdef void pool_destroy(BufferPool* pool) noexcept nogil
+# Give the arena's pages to the system: nobody reads or writes a slab any more.
+cdef void pool_empty(BufferPool* pool) noexcept nogil
 
 # A chain with room for at least `need_bytes`. `prefer_big`: the caller expects more to come.
 # FP_EXHAUSTED: not now, or others are in line; FP_TOO_LARGE: more than the pool has; FP_CLOSED.

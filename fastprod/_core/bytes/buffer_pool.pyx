@@ -19,9 +19,11 @@ cdef extern from "sys/mman.h" nogil:
         MAP_PRIVATE
         MAP_ANONYMOUS
         MAP_NORESERVE
+        MADV_DONTNEED
     void* MAP_FAILED
     void* mmap(void* address, size_t length, int protection, int flags, int fd, long offset)
     int munmap(void* address, size_t length)
+    int madvise(void* address, size_t length, int advice)
 
 
 cdef FpStatus pool_init(BufferPool* pool, size_t total_bytes) noexcept nogil:
@@ -79,6 +81,11 @@ cdef void pool_destroy(BufferPool* pool) noexcept nogil:
     pool.smalls_out = NULL
     pool.is_split = NULL
     fp_mutex_destroy(&pool.lock)
+
+
+cdef void pool_empty(BufferPool* pool) noexcept nogil:
+    if pool.arena != NULL:
+        madvise(pool.arena, pool.arena_bytes, MADV_DONTNEED)
 
 
 cdef void _push_small(BufferPool* pool, Slab* slab) noexcept nogil:

@@ -3,6 +3,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from fastprod._core.bytes.buffer_pool cimport pool_empty
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.bytes.kafka_errors cimport NETWORK_EXCEPTION, UNSUPPORTED_VERSION
 from fastprod._core.bytes.sync cimport (
@@ -173,6 +174,7 @@ cdef void sender_join(IoThread* io) noexcept nogil:
             usleep(DRIVER_PAUSE_US)     # their results are complete: they are on their way out
         lent_close(io)
         selector_destroy(&io.selector)
+        pool_empty(&io.accumulator.pool)    # who holds the producer holds no memory of records
 
 
 cdef int16_t _version_for(IoThread* io, Node* node, Request* request) noexcept nogil:
