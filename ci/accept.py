@@ -79,6 +79,12 @@ def broker_steps() -> list[Step]:
             "tests/broker_faults/test_replica_kill.py",
         ),
         pytest_step(
+            "broker-reassignments",
+            "kafka-reassign-partitions.sh on our broker, under load of another client",
+            300,
+            *("tests/interop/test_reassignments.py", "-m", "long"),
+        ),
+        pytest_step(
             "broker-coordinators",
             "60 coordinators of each kind killed between the calls of their clients",
             1_200,

@@ -61,8 +61,10 @@ from fastprod.protocol.messages.group import (
     sync_group,
 )
 from fastprod.protocol.messages.replica import (
+    alter_partition_reassignments,
     describe_log_dirs,
     elect_leaders,
+    list_partition_reassignments,
     offset_for_leader_epoch,
 )
 from fastprod.protocol.messages.security import (
@@ -176,6 +178,8 @@ SERVICES: Final = {
         _service(delete_groups.API, (0, 2), (1, 2, 2, 2, 2, 2, 2, 2)),
         _service(elect_leaders.API, (0, 2), (None, 2, 2, 2, 2, 2, 2, 2)),
         _service(incremental_alter_configs.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),
+        _service(alter_partition_reassignments.API, (0, 1), (None, 0, 0, 0, 0, 0, 1, 1)),
+        _service(list_partition_reassignments.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
         _service(offset_delete.API, (0, 0), (None, 0, 0, 0, 0, 0, 0, 0)),
         _service(describe_client_quotas.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),
         _service(alter_client_quotas.API, (0, 1), (None, 1, 1, 1, 1, 1, 1, 1)),

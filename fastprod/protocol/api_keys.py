@@ -42,6 +42,8 @@ CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
 ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
 OFFSET_DELETE: Final = 47
 DESCRIBE_CLIENT_QUOTAS: Final = 48
 ALTER_CLIENT_QUOTAS: Final = 49
@@ -94,6 +96,8 @@ API_NAMES: Final[Mapping[int, str]] = MappingProxyType(
         DELETE_GROUPS: "DeleteGroups",
         ELECT_LEADERS: "ElectLeaders",
         INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
+        ALTER_PARTITION_REASSIGNMENTS: "AlterPartitionReassignments",
+        LIST_PARTITION_REASSIGNMENTS: "ListPartitionReassignments",
         OFFSET_DELETE: "OffsetDelete",
         DESCRIBE_CLIENT_QUOTAS: "DescribeClientQuotas",
         ALTER_CLIENT_QUOTAS: "AlterClientQuotas",

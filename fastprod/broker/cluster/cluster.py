@@ -12,10 +12,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fastprod.broker.cluster.partition import NO_NODE, Decision, Partition
+from fastprod.broker.cluster.replica_assignment import check_nodes
+from fastprod.broker.cluster.topic_error import TopicError
 from fastprod.broker.cluster.topics import Topics
 from fastprod.error_codes import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
     PREFERRED_LEADER_NOT_AVAILABLE,
 )
@@ -98,7 +103,7 @@ class Cluster:
         self.topics = topics
         self._on_node = on_node
         self._retry_later = retry_later
-        self._settled_late: Callable[[], None] = lambda: None
+        self._moved: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         # Replaced as a whole, so that readers take no lock.
         self._up: dict[int, NodeAddress] = {}
@@ -124,9 +129,11 @@ class Cluster:
         """The node that makes and deletes topics: the first that is up; -1: none is."""
         return next(iter(self._up), NO_NODE)
 
-    def when_settled_late(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called, without a lock, when leaders have moved on another try."""
-        self._settled_late = wake
+    def when_moved(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, without a lock, when leaders have moved by themselves: on another
+        try, or at the end of a reassignment.
+        """
+        self._moved = wake
 
     def node_up(self, address: NodeAddress) -> list[Partition]:
         """Note that a node is up; returns the partitions that it leads again.
@@ -214,9 +221,61 @@ class Cluster:
         """
         with self._lock:
             decision = plan()
-            if decision is not None:
-                self.topics.decide({partition: decision})
-            return decision is not None
+            if decision is None:
+                return False
+            has_moved = decision.leader != partition.leader
+            self.topics.decide({partition: decision})
+        if has_moved:
+            self._moved()
+        return True
+
+    def reassign(
+        self, partition: Partition, nodes: Sequence[int], allows_other_count: bool = True
+    ) -> None:
+        """Have a partition be on other nodes, once they have all of it (KIP-455).
+
+        It may be over on return: then no node lacked anything.
+
+        Args:
+            partition: which.
+            nodes: the preferred leader first.
+            allows_other_count: whether it may have more or fewer replicas then.
+
+        Raises:
+            TopicError: there is no such node, or one comes twice, or none is given, or they are
+                more or fewer.
+            OSError: as `move_leader`.
+        """
+        check_nodes(nodes, self.node_ids)
+        count = len({*partition.replicas} - {*partition.adding})
+        if not allows_other_count and len(nodes) != count:
+            raise TopicError(
+                INVALID_REPLICATION_FACTOR,
+                f"The replication factor is changed from {count} to {len(nodes)}",
+            )
+        self.decide(partition, lambda: partition.plan_reassigned(nodes, self.topics.live))
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Have a partition be on the nodes that it was on before its reassignment.
+
+        Raises:
+            TopicError: there is none, or nobody of those before is in sync.
+            OSError: as `move_leader`.
+        """
+
+        def plan() -> Decision:
+            if not partition.adding and not partition.removing:
+                raise TopicError(NO_REASSIGNMENT_IN_PROGRESS, "")
+            decision = partition.plan_reverted(self.topics.live)
+            if decision is None:
+                raise TopicError(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    f"{partition.topic}-{partition.index} cannot go back: none of its replicas "
+                    f"before is in sync",
+                )
+            return decision
+
+        self.decide(partition, plan)
 
     def _settle(self, node_id: int, change: _NodeChange) -> list[Partition]:
         """Have hold what follows from a node's coming or going, and from others before it that
@@ -267,7 +326,7 @@ class Cluster:
             _log.error("who leads, and who is in sync, is not written down: %s", error)
             return
         if moved:
-            self._settled_late()
+            self._moved()
 
     def _set_live(self, node_id: int, lives: bool) -> None:
         """Let new topics use the node, or not; the caller changes the topics that exist."""

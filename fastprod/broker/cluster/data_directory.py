@@ -182,6 +182,22 @@ class DataDirectory:
                 if _is_of(folder, topic):
                     set_aside(folder)
 
+    def set_aside_removed(self, topics: Iterable[SavedTopic], node_ids: Iterable[int]) -> None:
+        """Rename folders of replicas that a reassignment has removed, and a crash has left.
+
+        Raises:
+            OSError: a folder cannot be renamed.
+        """
+        for topic in topics:
+            for index, partition in enumerate(topic.partitions):
+                if partition.isr is None:
+                    # Its one log is node 0's, whoever its replicas are.
+                    continue
+                for node_id in {*node_ids} - {*partition.replicas}:
+                    folder = self.logs_of(node_id) / f"{topic.name}-{index}"
+                    if folder.exists() and _is_of(folder, topic):
+                        set_aside(folder)
+
     def deleted_folders(self) -> list[Path]:
         """Renamed folders that are not removed yet."""
         return [each for home in self._log_folders() for each in home.glob(DELETED_FOLDERS)]

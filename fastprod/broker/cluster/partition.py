@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.cluster.decision import NO_NODE, Decision
+from fastprod.broker.cluster.reassignment import begun, completed, reverted
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log
@@ -15,7 +17,16 @@ from fastprod.error_codes import NONE
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-NO_NODE = -1
+__all__ = [
+    "NO_NODE",
+    "AppendedAt",
+    "Decision",
+    "NotEnoughReplicas",
+    "NotLeader",
+    "Partition",
+    "PartitionDeleted",
+    "SavedPartition",
+]
 
 
 class SavedPartition(NamedTuple):
@@ -25,27 +36,23 @@ class SavedPartition(NamedTuple):
         replicas: the preferred leader first.
         leader_epoch: the newest.
         isr: replicas in sync; None: all, they share one log.
+        adding: replicas that a reassignment adds.
+        removing: replicas that go at its end.
     """
 
     replicas: list[int]
     leader_epoch: int
     isr: list[int] | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
-
-class Decision(NamedTuple):
-    """What the controller decides of a partition: written down before a node is told.
-
-    Attributes:
-        leader: node that leads from now on; -1: none.
-        leader_epoch: one more than before if the leader changes.
-        replicas: the preferred leader first.
-        isr: replicas in sync.
-    """
-
-    leader: int
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
+    def among(self, node_ids: Collection[int]) -> SavedPartition:
+        """The same without nodes that there are no more."""
+        return self._replace(
+            replicas=[each for each in self.replicas if each in node_ids],
+            adding=tuple(each for each in self.adding if each in node_ids),
+            removing=tuple(each for each in self.removing if each in node_ids),
+        )
 
 
 class AppendedAt(NamedTuple):
@@ -97,6 +104,8 @@ class Partition:
         leader_epoch: grows with each change of the leader and each restart (B-C8.6).
         replicas: nodes that are said to have a copy; the leader is one of them.
         isr: replicas that are up, in their order: all share one log, so that each has all of it.
+        adding: replicas that a reassignment adds, while it is under way.
+        removing: replicas that go at its end.
         is_deleted: its topic is gone; nothing is appended any more.
 
     Args:
@@ -109,6 +118,8 @@ class Partition:
     """
 
     __slots__ = (
+        "_min_isr_setting",
+        "adding",
         "index",
         "is_deleted",
         "isr",
@@ -117,6 +128,7 @@ class Partition:
         "lock",
         "log",
         "min_isr",
+        "removing",
         "replicas",
         "topic",
     )
@@ -139,7 +151,9 @@ class Partition:
         self.lock = threading.Lock()
         self.replicas = list(replicas)
         self.isr = list(replicas)
-        self.min_isr = 1
+        self.adding: tuple[int, ...] = ()
+        self.removing: tuple[int, ...] = ()
+        self.min_isr = self._min_isr_setting = 1
         self.leader = replicas[0]
         if live is not None:
             self.isr = self._in_sync(self.replicas, live)
@@ -161,12 +175,16 @@ class Partition:
 
     def decided(self) -> Decision:
         """What the controller decided last."""
-        return Decision(self.leader, self.leader_epoch, self.replicas, self.isr)
+        return Decision(
+            self.leader, self.leader_epoch, self.replicas, self.isr, self.adding, self.removing
+        )
 
     def saved(self, decision: Decision | None = None) -> SavedPartition:
         """What is kept of it over a restart: as it is, or once a decision holds."""
         found = decision or self.decided()
-        return SavedPartition(found.replicas, found.leader_epoch)
+        return SavedPartition(
+            found.replicas, found.leader_epoch, None, found.adding, found.removing
+        )
 
     def logs(self) -> list[Log]:
         """All of its logs."""
@@ -284,8 +302,8 @@ class Partition:
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Have other settings of its topic hold."""
-        # As in Kafka: with fewer replicas no append with acks=all could succeed.
-        self.min_isr = min(config.number("min.insync.replicas"), len(self.replicas))
+        self._min_isr_setting = config.number("min.insync.replicas")
+        self._limit_min_isr()
         for log in self.logs():
             log.reconfigure(config.log_config())
 
@@ -325,12 +343,20 @@ class Partition:
         replicas = self.replicas
         if node_id != NO_NODE:
             replicas = _with(replicas, node_id, self.leader)
-        return Decision(node_id, self.leader_epoch + 1, replicas, self._in_sync(replicas, live))
+        isr = self._in_sync(replicas, live)
+        return self.decided()._replace(
+            leader=node_id, leader_epoch=self.leader_epoch + 1, replicas=replicas, isr=isr
+        )
 
     def plan_up(self, node_id: int, live: Collection[int]) -> Decision | None:
         """What changes because a node is up; None: nothing."""
-        is_missed = self.leader == NO_NODE and node_id in self.replicas
-        return self.plan_leader(node_id, live) if is_missed else None
+        if self.leader == NO_NODE and node_id in self.replicas:
+            return completed(self.plan_leader(node_id, live), live)
+        if not self.adding and not self.removing:
+            return None
+        now = self.decided()._replace(isr=self._in_sync(self.replicas, live))
+        done = completed(now, live)
+        return None if done is now else done
 
     def plan_down(
         self, node_id: int, live: Collection[int], up: Collection[int], moves_leader: bool
@@ -347,10 +373,35 @@ class Partition:
             return None
         return self.plan_leader(self._heir(up) if moves_leader else NO_NODE, live)
 
+    def plan_reassigned(self, target: Sequence[int], live: Collection[int]) -> Decision:
+        """Have other nodes be the replicas, once they have all of it.
+
+        All nodes share one log: nodes that are up have all of it now.
+
+        Args:
+            target: the preferred leader first.
+            live: nodes that may lead.
+        """
+        now = begun(self.decided(), target)
+        return completed(now._replace(isr=self._in_sync(now.replicas, live)), live)
+
+    def plan_reverted(self, live: Collection[int]) -> Decision | None:
+        """Cancel the reassignment under way; None: none of the replicas before is in sync."""
+        return reverted(self.decided(), live)
+
     def take(self, decision: Decision) -> None:
         """Have a decision hold, which is written down, and tell the nodes."""
         with self.lock:
-            self.leader, self.leader_epoch, self.replicas, self.isr = decision
+            self._note(decision)
+
+    def _note(self, decision: Decision) -> None:
+        self.leader, self.leader_epoch, self.replicas, self.isr = decision[:4]
+        self.adding, self.removing = decision[4:]
+        self._limit_min_isr()
+
+    def _limit_min_isr(self) -> None:
+        # As in Kafka: with fewer replicas no append with acks=all could succeed.
+        self.min_isr = min(self._min_isr_setting, len(self.replicas))
 
     def _heir(self, up: Collection[int]) -> int:
         """A replica that is up or, since all nodes share one log, any node; -1: none is up."""

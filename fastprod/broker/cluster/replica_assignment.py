@@ -61,6 +61,35 @@ def checked_assignment(
     return [list(assignment[index]) for index in range(len(assignment))]
 
 
+def check_nodes(nodes: Sequence[int], node_ids: Sequence[int]) -> None:
+    """Check the nodes that a partition is to be on.
+
+    Args:
+        nodes: the preferred leader first.
+        node_ids: all nodes.
+
+    Raises:
+        TopicError: there is no such node, or one comes twice, or none is given.
+    """
+    if not nodes:
+        raise TopicError(
+            INVALID_REPLICA_ASSIGNMENT,
+            "The manual partition assignment includes an empty replica list.",
+        )
+    for node_id in nodes:
+        if node_id not in node_ids:
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {node_id}, but no such broker "
+                f"is registered.",
+            )
+        if list(nodes).count(node_id) > 1:
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes the broker {node_id} more than once.",
+            )
+
+
 def check_growth(
     name: str, before_count: int, count: int, assignment: Sequence[Sequence[int]] | None
 ) -> None:

@@ -207,9 +207,11 @@ def _encoded(topic: SavedTopic) -> bytes:
 
 
 def _partition(saved: SavedPartition) -> dict[str, Any]:
-    row = saved._asdict()
-    if saved.isr is None:
-        del row["isr"]
+    row: dict[str, Any] = {"replicas": saved.replicas, "leader_epoch": saved.leader_epoch}
+    if saved.isr is not None:
+        row["isr"] = saved.isr
+    if saved.adding or saved.removing:
+        row |= {"adding": list(saved.adding), "removing": list(saved.removing)}
     return row
 
 
@@ -219,7 +221,13 @@ def _decoded(row: Any) -> SavedTopic:
         bytes.fromhex(row["id"]),
         dict(row["config"]),
         [
-            SavedPartition(list(each["replicas"]), int(each["leader_epoch"]), each.get("isr"))
+            SavedPartition(
+                list(each["replicas"]),
+                int(each["leader_epoch"]),
+                each.get("isr"),
+                tuple(each.get("adding", ())),
+                tuple(each.get("removing", ())),
+            )
             for each in row["partitions"]
         ],
     )

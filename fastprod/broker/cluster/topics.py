@@ -366,9 +366,9 @@ class Topics:
         with self._lock:
             topic = Topic(saved.name, saved.id, self._topic_config(saved.config), self._now_ns())
             for index, each in enumerate(saved.partitions):
-                nodes = [node for node in each.replicas if node in self._node_ids]
-                replicas = nodes or [self._node_ids[index % len(self._node_ids)]]
-                kept = SavedPartition(replicas, each.leader_epoch, each.isr)
+                kept = each.among(self._node_ids)
+                if not kept.replicas:
+                    kept.replicas.append(self._node_ids[index % len(self._node_ids)])
                 self._add_partition(topic, kept, is_restored=True)
             self._reserve(topic)
             self._publish(topic)
@@ -467,9 +467,7 @@ class Topics:
         return topic
 
     def decide(self, decisions: Mapping[Partition, Decision]) -> None:
-        """Write down what the controller has decided of partitions, then have it hold.
-
-        Nobody writes about these topics in between, which would take it back.
+        """Write down what the controller decides, then have it hold; nobody writes in between.
 
         Raises:
             OSError: it cannot be written down; nothing of it holds.
@@ -479,7 +477,8 @@ class Topics:
             topics = [self._by_name[name] for name in names if name in self._by_name]
             self._write_down([topic.saved(decisions) for topic in topics])
             for partition, decision in decisions.items():
-                partition.take(decision)
+                if not partition.is_deleted:
+                    partition.take(decision)
 
     def delete(self, name: str) -> Topic:
         """Take the topic out; returns it, with its logs gone and its partitions marked (B-D4.3).
@@ -562,6 +561,7 @@ class Topics:
         if partition is None:
             log = self._open_log(topic.name, index, topic.id, topic.config)
             partition = Partition(topic.name, index, log, saved.replicas, 0, self._live)
+        partition.adding, partition.removing = saved.adding, saved.removing
         partition.reconfigure(topic.config)
         # A crash may have come before a move of the leader was written down.
         newest = max(saved.leader_epoch, partition.latest_epoch)

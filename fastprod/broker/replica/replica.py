@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fastprod.broker.replica.replica_log import ReplicaLog
 
 _UNKNOWN = -1
+_LONG_AGO_NS = -(2**62)
 
 
 class PartitionState(NamedTuple):
@@ -104,8 +105,13 @@ class Replica:
         self.needs_truncation = False
         self.epoch_start_offset = self.log.log_end_offset
         isr = self.state.isr
-        self.followers = {id: FollowerState(now_ns if id in isr else -(2**62)) for id in others}
+        self.followers = {id: FollowerState(now_ns if id in isr else _LONG_AGO_NS) for id in others}
         self.log.begin_epoch(self.state.leader_epoch)
+
+    def know_followers(self, others: Iterable[int]) -> None:
+        """As leader: these are the others from now on; who is new has not fetched yet."""
+        known = self.followers
+        self.followers = {id: known.get(id) or FollowerState(_LONG_AGO_NS) for id in others}
 
     def begin_following(self) -> None:
         """Begin an epoch as follower (Partition.makeFollower)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastprod._core.log.batch_validator import BatchInfo
+from fastprod.broker.cluster.elections import Election, elect
 from fastprod.broker.cluster.partition import (
     NO_NODE,
     AppendedAt,
@@ -21,10 +22,10 @@ from fastprod.broker.cluster.partition import (
     PartitionDeleted,
     SavedPartition,
 )
+from fastprod.broker.cluster.reassignment import begun, completed
 from fastprod.broker.cluster.topic_config import TopicConfig
 from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import AppendInfo, Log, LogError, OffsetOutOfRange
-from fastprod.broker.replica.elections import Election, elect
 from fastprod.broker.replica.reachability import Reachability
 from fastprod.broker.replica.replica import PartitionState, Replica
 from fastprod.broker.replica.replica_log import ReplicaLog
@@ -53,6 +54,7 @@ class ReplicaSettings(NamedTuple):
         fetch_bytes: of one fetch of a follower (`replica.fetch.max.bytes`).
         changed: called with a partition whose followers may have something to fetch; its lock may
             be held.
+        open_log: makes the log of a further replica: topic, partition, node.
     """
 
     reachability: Reachability
@@ -60,6 +62,7 @@ class ReplicaSettings(NamedTuple):
     most_lag_ns: int
     fetch_bytes: int
     changed: Callable[[ReplicatedPartition], None]
+    open_log: Callable[[str, int, int], ReplicaLog]
 
 
 class Fetched(NamedTuple):
@@ -77,6 +80,7 @@ class Fetched(NamedTuple):
 
 
 _NOTHING = Fetched(False)
+_UNTOLD = PartitionState(NO_NODE, -1, ())
 
 
 class ReplicatedPartition(Partition):
@@ -115,8 +119,8 @@ class ReplicatedPartition(Partition):
         self.is_unclean_enabled = is_unclean_enabled
         in_sync = [each for each in nodes if each in (live if isr is None else isr)]
         self.leader, self.isr = elect(nodes, in_sync or nodes, live, False)
-        unknown = PartitionState(NO_NODE, -1, ())
-        self._by_node = {id: Replica(id, log, unknown) for id, log in logs.items()}
+        # Replaced as a whole: some readers take no lock.
+        self._by_node = {id: Replica(id, log, _UNTOLD) for id, log in logs.items()}
 
     # What nodes ask of their replicas.
 
@@ -131,7 +135,9 @@ class ReplicatedPartition(Partition):
 
     def saved(self, decision: Decision | None = None) -> SavedPartition:
         found = decision or self.decided()
-        return SavedPartition(found.replicas, found.leader_epoch, found.isr)
+        return SavedPartition(
+            found.replicas, found.leader_epoch, found.isr, found.adding, found.removing
+        )
 
     def logs(self) -> list[Log]:
         return [each.log for each in self._by_node.values()]
@@ -311,9 +317,9 @@ class ReplicatedPartition(Partition):
             LogError: a log's files cannot be read or written.
         """
         with self.lock:
-            follower = self._by_node[node_id]
-            leader = self._leader_of(follower)
-            if leader is None:
+            follower = self._by_node.get(node_id)
+            leader = None if follower is None else self._leader_of(follower)
+            if follower is None or leader is None:
                 return _NOTHING
             if follower.needs_truncation:
                 truncate_to_leader(follower.log, leader.log)
@@ -339,6 +345,7 @@ class ReplicatedPartition(Partition):
             if (
                 (follower.state, leader.state) != states
                 or follower.log.log_end_offset != offset
+                or self._by_node.get(node_id) is not follower
                 or self._leader_of(follower) is not leader
             ):
                 return Fetched(True, advanced, joins)
@@ -377,14 +384,19 @@ class ReplicatedPartition(Partition):
         )
 
     def plan_expanded(self, node_id: int) -> Decision | None:
-        """Have a follower that has caught up be in sync; None: it has not, or is already."""
+        """Have a follower that has caught up be in sync; None: it has not, or is already.
+
+        It may be the last one that a reassignment waits for.
+        """
         with self.lock:
             leader = self._by_node.get(self.leader)
             if leader is None or node_id not in leader.followers or node_id in self.isr:
                 return None
             if not leader.is_leader or not self._may_join(leader, node_id):
                 return None
-            return self._in_sync_are([*self.isr, node_id])
+            decision = self._in_sync_are([*self.isr, node_id])
+            live = [each for each in self.replicas if self._reach.hears_controller(each)]
+            return completed(decision, live)
 
     def lagging(self) -> bool:
         """Whether a follower in sync lacks something of what the leader has."""
@@ -471,10 +483,12 @@ class ReplicatedPartition(Partition):
             return None
         with self.lock:
             self._by_node[node_id].needs_truncation = True
-            if self.leader != NO_NODE:
-                return None
-            found = elect([node_id, *self.replicas], self.isr, live, self.is_unclean_enabled)
-            return None if found.leader == NO_NODE else self._led_by(found)
+            before = now = self.decided()
+            if self.leader == NO_NODE:
+                found = elect([node_id, *self.replicas], self.isr, live, self.is_unclean_enabled)
+                now = now if found.leader == NO_NODE else self._led_by(found)
+            now = completed(now, live)
+            return None if now is before else now
 
     def plan_leader(self, node_id: int, live: Collection[int]) -> Decision:
         """Let another replica lead, or none (-1).
@@ -492,15 +506,41 @@ class ReplicatedPartition(Partition):
         return self._led_by(Election(node_id, isr))
 
     def _led_by(self, found: Election) -> Decision:
-        return Decision(found.leader, self.leader_epoch + 1, self.replicas, found.isr)
+        return self.decided()._replace(
+            leader=found.leader, leader_epoch=self.leader_epoch + 1, isr=found.isr
+        )
+
+    def plan_reassigned(self, target: Sequence[int], live: Collection[int]) -> Decision:
+        return completed(begun(self.decided(), target), live)
 
     def take(self, decision: Decision) -> None:
+        opened = self._open_further(decision.replicas)
         with self.lock:
             if decision.leader_epoch != self.leader_epoch and decision.leader in self.isr:
                 # From a leader that lives it fetches what came while this was written down.
                 self._catch_up(decision.leader)
-            self.leader, self.leader_epoch, self.replicas, self.isr = decision
+            there = {**self._by_node, **opened}
+            self._by_node = {id: there.pop(id) for id in decision.replicas if id in there}
+            self._note(decision)
             self._tell()
+        for gone in there.values():
+            try:
+                gone.log.delete()
+            except LogError as error:
+                _log.error("files of node %d of %s stay: %s", gone.node_id, self, error)
+
+    def _open_further(self, nodes: Sequence[int]) -> dict[int, Replica]:
+        """Begin a log on each of these nodes that has none."""
+        opened = {}
+        for node_id in nodes:
+            if node_id not in self._by_node:
+                try:
+                    log = self._settings.open_log(self.topic, self.index, node_id)
+                    opened[node_id] = Replica(node_id, log, _UNTOLD)
+                except (LogError, OSError) as error:
+                    # It is not in sync, and waited for until it is asked for again, or cancelled.
+                    _log.error("node %d cannot begin a log of %s: %s", node_id, self, error)
+        return opened
 
     def _tell(self) -> None:
         state = PartitionState(self.leader, self.leader_epoch, tuple(self.isr))
@@ -523,6 +563,8 @@ class ReplicatedPartition(Partition):
                 _log.error("%s: %s", self, error)
         elif is_new:
             replica.begin_following()
+        elif replica.is_leader:
+            replica.know_followers(self.followers_of(replica.node_id))
 
     def sync_isr(self, live: Collection[int]) -> None:
         """Tell nodes that did not hear it what holds; followers come into sync by fetching."""

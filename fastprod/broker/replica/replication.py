@@ -42,6 +42,7 @@ class Replication:
         most_lag_ms: `replica.lag.time.max.ms`.
         fetch_bytes: `replica.fetch.max.bytes`.
         advanced: called with a partition, without a lock, whose high watermark may have moved.
+        open_log: makes the log of a replica that a reassignment adds: topic, partition, node.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Replication:
         most_lag_ms: int,
         fetch_bytes: int,
         advanced: Callable[[ReplicatedPartition], object],
+        open_log: Callable[[str, int, int], ReplicaLog],
     ) -> None:
         self.reachability = Reachability()
         self._settings = ReplicaSettings(
@@ -59,6 +61,7 @@ class Replication:
             most_lag_ms * _NS_PER_MS,
             fetch_bytes,
             self._changed,
+            open_log,
         )
         self._fetchers = {id: ReplicaFetcher(id, self._fetch) for id in node_ids}
         self._advanced = advanced

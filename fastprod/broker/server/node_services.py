@@ -66,6 +66,10 @@ from fastprod.broker.server.apis.produce import ProduceApi
 from fastprod.broker.server.apis.replica.elections import ElectLeadersApi
 from fastprod.broker.server.apis.replica.leader_epochs import OffsetForLeaderEpochApi
 from fastprod.broker.server.apis.replica.log_dirs import DescribeLogDirsApi
+from fastprod.broker.server.apis.replica.reassignments import (
+    AlterPartitionReassignmentsApi,
+    ListPartitionReassignmentsApi,
+)
 from fastprod.broker.server.apis.sasl import SaslAuthenticateApi, SaslHandshakeApi
 from fastprod.broker.server.apis.scram_credentials import (
     AlterUserScramCredentialsApi,
@@ -155,6 +159,7 @@ class NodeServices:
             config.replica_lag_time_max_ms,
             config.replica_fetch_max_bytes,
             self.purgatory.check_and_complete,
+            self._open_further_replica,
         )
         self._high_watermarks = self._new_checkpoints()
         self._close_lock = threading.Lock()
@@ -179,7 +184,7 @@ class NodeServices:
         handlers, log = self._handlers(), self.request_log
         self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
-        self.cluster.when_settled_late(self.wake_all)
+        self.cluster.when_moved(self.wake_all)
 
     def _new_checkpoints(self) -> HighWatermarkCheckpoints | None:
         if self._directory is None:
@@ -238,6 +243,7 @@ class NodeServices:
         cluster_id, saved = (None, []) if directory is None else directory.read_cluster()
         if directory is not None:
             directory.set_aside_deleted()
+            directory.set_aside_removed(saved, node_ids)
         self._is_restoring = True
         cluster_id = cluster_id or new_cluster_id()
         self.topics = Topics(
@@ -348,6 +354,11 @@ class NodeServices:
         self.log_upkeep.watch(log)
         return log
 
+    def _open_further_replica(self, name: str, index: int, node_id: int) -> ReplicaLog:
+        topic = self.topics.get(name)
+        assert topic is not None
+        return self._open_replica(topic, index, node_id)
+
     def _log_directory_of(self, node_id: int) -> LogDirectory | None:
         if self._directory is None or node_id == 0:
             return self._log_directory
@@ -368,6 +379,8 @@ class NodeServices:
             "ListOffsets": ListOffsetsApi(replicas),
             "OffsetForLeaderEpoch": OffsetForLeaderEpochApi(replicas),
             "ElectLeaders": ElectLeadersApi(cluster, self.leader_moved),
+            "AlterPartitionReassignments": AlterPartitionReassignmentsApi(cluster),
+            "ListPartitionReassignments": ListPartitionReassignmentsApi(self.topics),
             "Metadata": MetadataApi(
                 cluster, self.config, self.clock.monotonic_ns, self.topic_worker
             ),

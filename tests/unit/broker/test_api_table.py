@@ -56,6 +56,8 @@ LISTED = {
     "DeleteGroups": (0, 2),
     "ElectLeaders": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
+    "AlterPartitionReassignments": (0, 1),
+    "ListPartitionReassignments": (0, 0),
     "OffsetDelete": (0, 0),
     "DescribeClientQuotas": (0, 1),
     "AlterClientQuotas": (0, 1),

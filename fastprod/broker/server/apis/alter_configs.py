@@ -46,6 +46,16 @@ from fastprod.protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations."""
 
+_THROTTLES: Final = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }
+)
+
 _LIST_OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 
 
@@ -77,13 +87,14 @@ class IncrementalAlterConfigsApi:
         self, call: Call[IncrementalAlterConfigsRequest], asked: AlterConfigsResource
     ) -> None:
         is_only_checked = call.message.validate_only
+        configs = _without_throttles(asked.configs)
         if asked.resource_type == TOPIC:
-            name, configs = asked.resource_name, asked.configs
+            name = asked.resource_name
             self._topics.change_config(
                 name, lambda config: _new_overrides(config, configs), is_only_checked
             )
             return
-        changes = _changes(asked.configs)
+        changes = _changes(configs)
         _alter_node(self._settings, asked.resource_name, call, changes, is_only_checked)
 
 
@@ -243,6 +254,23 @@ def _changes(configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
             raise TopicError(INVALID_REQUEST, f"{each.name} stands more than once in the request")
         changes[each.name] = _new_value(each)
     return changes
+
+
+def _without_throttles(configs: Sequence[AlterableConfig]) -> list[AlterableConfig]:
+    """Those that are no limits of replication.
+
+    There are none here. kafka-reassign-partitions.sh removes them in any case, which is done then.
+
+    Raises:
+        TopicError: one is to be set.
+    """
+    for each in configs:
+        if each.name in _THROTTLES and each.config_operation != DELETE:
+            raise TopicError(
+                INVALID_CONFIG,
+                f"{each.name}: this broker does not throttle replication; leave --throttle out",
+            )
+    return [each for each in configs if each.name not in _THROTTLES]
 
 
 def _new_value(config: AlterableConfig) -> str | None:

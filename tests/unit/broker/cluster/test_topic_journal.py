@@ -95,6 +95,15 @@ def test_topics_are_known_as_deleted_while_they_may_have_folders(
     assert found(path) == ("the-id", [C])
 
 
+def test_what_is_under_way_is_found_again(path: Path) -> None:
+    """B-D4.12"""
+    journal = TopicJournal(path)
+    journal.begin("the-id", [A])
+    moving = SavedPartition([2, 0], 3, [0], (2,), (0,))
+    journal.add([A._replace(partitions=[moving])], [])
+    assert found(path) == ("the-id", [A._replace(partitions=[moving])])
+
+
 def test_damage_before_a_change_that_was_told_is_no_crash(path: Path) -> None:
     journal = TopicJournal(path)
     journal.begin("the-id", [A])

@@ -106,6 +106,23 @@ def test_a_listeners_limits_are_changed_by_its_prefix() -> None:
         assert (listener.max_connections, listener.limit) == (UNLIMITED, 6)
 
 
+@pytest.mark.parametrize(
+    ("kind", "named", "name"),
+    [
+        (BROKER, "0", "leader.replication.throttled.rate"),
+        (2, "t", "follower.replication.throttled.replicas"),
+    ],
+)
+def test_limits_of_replication_can_be_removed_and_not_set(kind: int, named: str, name: str) -> None:
+    """There are none; kafka-reassign-partitions.sh removes them in any case."""
+    with BrokerWorld(topics={"t": 1}) as world:
+        removed = resource(named, change(name, None, DELETE), kind=kind)
+        assert alter(world, removed)[0].error_code == NONE
+        (refused,) = alter(world, resource(named, change(name, "5"), kind=kind))
+        assert refused.error_code == INVALID_CONFIG
+        assert refused.error_message.endswith("leave --throttle out")
+
+
 def test_the_overrides_of_the_start_come_back() -> None:
     with BrokerWorld(max_connections_per_ip_overrides="localhost:2") as world:
         quotas = quotas_of(world, 0)

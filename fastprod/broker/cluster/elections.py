@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from fastprod.broker.cluster.partition import NO_NODE
+from fastprod.broker.cluster.decision import NO_NODE
 
 
 class Election(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprod.broker.replica.elections import Election, elect
+from fastprod.broker.cluster.elections import Election, elect
 
 
 @pytest.mark.parametrize(
