@@ -24,7 +24,7 @@ from fastprod.log import Log
 from fastprod.security.security_settings import SecuritySettings, resolve
 
 ADAPTIVE_LINGER_BOUND_MS = 5
-"""How long adaptive linger may hold a record back, in ms."""
+"""How long adaptive linger may hold a record of a few hundred partitions back, in ms."""
 
 STICKY_BATCH_SIZE = 16_384
 """Bytes after which a keyless record moves on to another partition (P-C.5.1).
@@ -92,7 +92,8 @@ class ProducerConfig(SecuritySettings):
         "linger",
         None,
         "How long a batch waits for records. Adaptive: not at all while nothing is in flight to "
-        f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms.",
+        f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms; of more "
+        "than 500 partitions at a time, up to 10 us for each of them, at most 100 ms.",
     )
     batch_size: int = int32(262_144, "Largest size of a batch, in bytes; 0: one record (P-A.1.6).")
     buffer_memory: int = int64(

@@ -12,7 +12,8 @@ from fastprod._core.engine.histogram cimport histogram_add, raise_maximum
 from fastprod._core.engine.in_flight cimport Request, request_add_batch, request_reserve_batch
 from fastprod._core.engine.produce_codec cimport PRODUCE_ZSTD_VERSION
 from fastprod._core.engine.ready_list cimport (
-    HEAD_ALONG, HEAD_DUE, HeadState, head_state, queue_pop, rotate, touch,
+    HEAD_ALONG, HEAD_DUE, HeadState, head_state, node_takes_along, queue_pop, rotate,
+    touch,
 )
 from fastprod._core.engine.sender_state cimport IoThread, Node
 from fastprod._core.engine.sequences cimport (
@@ -133,6 +134,6 @@ cdef bint _drain_list(
 
 cdef bint node_drain(IoThread* io, Node* node, Request* request) noexcept nogil:
     cdef int64_t taken_bytes = 0
-    if _drain_list(io, node, &node.due, request, &taken_bytes):
+    if _drain_list(io, node, &node.due, request, &taken_bytes) and node_takes_along(io, node):
         _drain_list(io, node, &node.lingering, request, &taken_bytes)
     return request.batch_count > 0

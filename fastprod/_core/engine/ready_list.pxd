@@ -28,6 +28,8 @@ cdef void look_at_touched(IoThread* io) noexcept nogil
 
 # Is there a batch to send to `node` now? Lowers io.wake_ns to when there may be.
 cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil
+# May what lingers go with a request to `node`?
+cdef bint node_takes_along(IoThread* io, Node* node) noexcept nogil
 # Is anything queued for it?
 cdef bint node_has_queued(Node* node) noexcept nogil
 # Where the partition has its place, if it has one.

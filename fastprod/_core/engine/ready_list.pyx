@@ -20,6 +20,10 @@ from fastprod._core.records.record_batch cimport ProducerBatch
 cdef enum:
     # With acks=0 nothing tells that a request has arrived: for so long it counts as in flight.
     UNANSWERED_NS = 1000000
+    # Adaptive linger: about what a batch costs client and broker, whatever is in it. Where that
+    # many partitions have one, they may gather for so long each, so that it stays little a record.
+    GATHER_NS = 10000
+    LONGEST_GATHER_NS = 100000000
 
 
 cdef void wake_by(IoThread* io, int64_t due_ns) noexcept nogil:
@@ -164,6 +168,14 @@ cdef bint _leader_changed(ProducerBatch* batch, int32_t epoch) noexcept nogil:
     return batch.attempts >= 1 and batch.attempts_at_change == batch.attempts
 
 
+cdef inline int64_t _gather_ns(IoThread* io, int64_t partitions) noexcept nogil:
+    return min(partitions * GATHER_NS, min(<int64_t>LONGEST_GATHER_NS, io.delivery_timeout_ns // 4))
+
+
+cdef inline int64_t _linger_ns(IoThread* io) noexcept nogil:
+    return max(io.linger_ns, _gather_ns(io, io.listed_count)) if io.adaptive else io.linger_ns
+
+
 cdef HeadState head_state(IoThread* io, Partition* p, int64_t* due_ns) noexcept nogil:
     """P-D.5.2, P-D.7.2, P-D.7.4, but for what concerns the whole node (node_is_ready)."""
     cdef ProducerBatch* head = p.head
@@ -179,7 +191,7 @@ cdef HeadState head_state(IoThread* io, Partition* p, int64_t* due_ns) noexcept 
     if (head.is_retry or p.queue_count > 1 or head.result.urgent
             or batch_is_full(io.accumulator, head)):
         return HEAD_DUE
-    due_ns[0] = head.last_attempt_ns + io.linger_ns
+    due_ns[0] = head.last_attempt_ns + _linger_ns(io)
     return HEAD_DUE if io.now_ns >= due_ns[0] else HEAD_ALONG
 
 
@@ -238,9 +250,9 @@ cdef void look_at_touched(IoThread* io) noexcept nogil:
 # Nodes.
 
 cdef bint _is_pressed(IoThread* io) noexcept nogil:
-    """Every linger is off: memory is short, somebody flushes, or a transaction or all ends."""
+    """Every linger is off: somebody flushes, or a transaction or all ends."""
     return (
-        io.accumulator.pool.waiting > 0 or io.accumulator.flushing > 0
+        io.accumulator.flushing > 0
         or io.accumulator.closed == CLOSED or io.accumulator.closed == BETWEEN_TRANSACTIONS
     )
 
@@ -270,14 +282,36 @@ cdef bint _lacks_producer_id(IoThread* io) noexcept nogil:
     return True
 
 
+cdef bint _has_gathered(IoThread* io, Node* node) noexcept nogil:
+    """Adaptive linger: the last request left long enough ago for as many batches as linger now."""
+    cdef int64_t over_ns = node.last_drain_ns + _gather_ns(io, node.lingering.count)
+    if io.now_ns >= over_ns:
+        return True
+    wake_by(io, over_ns)
+    return False
+
+
+cdef bint node_takes_along(IoThread* io, Node* node) noexcept nogil:
+    return not io.adaptive or _is_pressed(io) or _has_gathered(io, node)
+
+
+cdef bint _ends_lingers(IoThread* io, Node* node) noexcept nogil:
+    cdef bint is_short = io.accumulator.pool.waiting > 0
+    if _is_pressed(io):
+        return True
+    if not io.adaptive:
+        return is_short
+    # What is in flight gives its memory back soon. If what lingers went as well, each partition's
+    # next batch would go with the first record that finds memory.
+    return _is_quiet(io, node) and (is_short or _has_gathered(io, node))
+
+
 cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil:
     if node.active_count == 0 or _lacks_producer_id(io):
         return False
     if node.due.first != NULL:
         return True
-    if node.lingering.first == NULL:
-        return False
-    return _is_pressed(io) or (io.adaptive and _is_quiet(io, node))
+    return node.lingering.first != NULL and _ends_lingers(io, node)
 
 
 cdef bint node_has_queued(Node* node) noexcept nogil:

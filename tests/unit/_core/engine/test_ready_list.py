@@ -75,6 +75,56 @@ def test_adaptive_linger_waits_only_while_something_is_in_flight() -> None:
     assert sender.values(sender.drain()) == [b"second", b"third"]
 
 
+MANY = 600
+MANY_GATHER_MS = 6
+"""10 us for each."""
+
+
+def many_partitions() -> Steps:
+    """Each with a record that lingers, behind a request that has just left."""
+    sender = Steps([(0, 0)] * MANY, linger_ms=None, is_known=True, buffer_memory=8 << 20)
+    sender.send(b"first")
+    under_way = sender.drain()
+    sender.door.stamp(0, sender.door.now_ms, sender.door.now_ms)
+    for partition in range(MANY):
+        sender.send(b"small", partition)
+    assert not sender.door.ready(0)[0]
+    sender.succeed(under_way)
+    return sender
+
+
+def test_adaptive_linger_lets_the_batches_of_many_partitions_gather() -> None:
+    """P-D.5.2 as DESIGN.md has it: also with nothing in flight, and longer than a few may."""
+    sender = many_partitions()
+    assert not sender.door.ready(0)[0]
+    sender.pass_time(ADAPTIVE_LINGER_BOUND_MS)
+    assert not sender.door.ready(0)[0]
+    sender.pass_time(MANY_GATHER_MS - ADAPTIVE_LINGER_BOUND_MS)
+    assert sender.values(sender.drain()) == [b"small"] * MANY
+
+
+def test_batches_that_gather_do_not_go_along_with_one_that_is_due() -> None:
+    sender = many_partitions()
+    with pytest.raises(TimeoutError):
+        sender.send(b"awaited", 1).result(0)
+    assert sender.values(sender.drain()) == [b"small", b"awaited"]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_short_memory_ends_adaptive_lingers_when_nothing_in_flight_will_give_any(
+    is_answered: bool,
+) -> None:
+    """P-D.3.8 as DESIGN.md has it."""
+    sender = Steps(linger_ms=None, is_known=True)
+    sender.send(b"first")
+    under_way = sender.drain()
+    sender.send(b"second")
+    assert sender.door.wait_in_line(sender.counters()["buffer_total_bytes"])
+    if is_answered:
+        sender.succeed(under_way)
+    assert sender.door.ready(0)[0] is is_answered
+
+
 def test_with_acks_0_a_request_counts_as_in_flight_for_a_millisecond() -> None:
     """P-D.5.2 as DESIGN.md has it: the first record leaves at once, those behind it gather."""
     sender = Steps(acks=0, enable_idempotence=False, linger_ms=None)
