@@ -1,7 +1,11 @@
 """What a caller's objects hold: bytes at once, anything else with a contiguous buffer by its view;
 whole numbers."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int64_t
+
+cdef extern from "Python.h":
+    int64_t PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef enum:
     LARGEST_PARTITION = 0x7FFFFFFF
@@ -16,8 +20,19 @@ cdef struct View:
     bint is_held            # `buffer` must be released
     Py_buffer buffer
 
-# A partition or timestamp: an int of 0..limit, else TypeError or ValueError that name it.
-cdef int64_t whole_number(str name, object value, int64_t limit) except -1
+cdef int64_t checked_number(str name, object value, int64_t limit) except -1
+
+
+cdef inline int64_t whole_number(str name, object value, int64_t limit) except -1:
+    """A partition or timestamp: an int of 0..limit, else TypeError or ValueError that name it."""
+    cdef int overflow = 0
+    cdef int64_t number
+    if PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= number <= limit:
+            return number
+    return checked_number(name, value, limit)
+
 
 # A contiguous buffer of `data`, to be released; TypeError or BufferError: it has none of bytes.
 cdef int take_buffer(object data, Py_buffer* buffer) except -1

@@ -1,21 +1,11 @@
 """Takes and gives back views of a caller's buffers, and reads whole numbers within their range."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int64_t
 
 from fastprod.records import in_range
 
-cdef extern from "Python.h":
-    int64_t PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
-
-cdef int64_t whole_number(str name, object value, int64_t limit) except -1:
-    cdef int overflow = 0
-    cdef int64_t number
-    if PyLong_CheckExact(value):
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow == 0 and 0 <= number <= limit:
-            return number
+cdef int64_t checked_number(str name, object value, int64_t limit) except -1:
     return in_range(name, value, limit)
 
 

@@ -13,8 +13,12 @@ cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
 
 
 cdef inline int uvarint_size(uint64_t value) noexcept nogil:
-    """Bytes `uvarint_put` writes for `value`: 1..10."""
-    return (70 - fp_clz64(value | 1)) // 7
+    """Bytes `uvarint_put` writes for `value`: 1..10. Records have many short ones."""
+    if value < 0x80:
+        return 1
+    if value < 0x4000:
+        return 2
+    return (70 - fp_clz64(value)) // 7
 
 
 cdef inline int varint_size(int64_t value) noexcept nogil:
@@ -24,6 +28,13 @@ cdef inline int varint_size(int64_t value) noexcept nogil:
 
 cdef inline uint8_t* uvarint_put(uint8_t* out, uint64_t value) noexcept nogil:
     """Write `value` at `out` (uvarint_size bytes must be there); return one past the end."""
+    if value < 0x80:
+        out[0] = <uint8_t>value
+        return out + 1
+    if value < 0x4000:
+        out[0] = <uint8_t>(value | 0x80)
+        out[1] = <uint8_t>(value >> 7)
+        return out + 2
     while value >= 0x80:
         out[0] = <uint8_t>(value | 0x80)
         value >>= 7

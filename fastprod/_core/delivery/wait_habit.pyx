@@ -8,15 +8,19 @@ from fastprod._core.delivery.result cimport (
 
 cdef extern from *:
     """
-    static __thread void *fp_sent_to = NULL;
-    static __thread int fp_waited = 0;
-    static __thread int fp_waits = 0;
+    typedef struct {
+        void *sent_to;
+        int waited;
+        int waits;
+    } fp_habit;
+    static __thread fp_habit fp_own_habit;
     static int32_t fp_waiting = 0;
     """
-    # Of this thread:
-    void* fp_sent_to    # the list on which the result of its last record was
-    int fp_waited       # it has waited since
-    int fp_waits        # as note_send says
+    ctypedef struct fp_habit:
+        void* sent_to   # the list on which the result of its last record was
+        int waited      # it has waited since
+        int waits       # as note_send says
+    fp_habit fp_own_habit   # this thread's; to look for it takes longer than what is done with it
     # Of the process, atomic: threads that wait for records.
     int32_t fp_waiting
 
@@ -25,19 +29,18 @@ cdef enum:
 
 
 cdef int32_t note_send(Incomplete* list) noexcept nogil:
-    global fp_sent_to, fp_waited, fp_waits
-    if fp_waited and fp_sent_to == list:
-        fp_waits = min(fp_waits + 1, MOST_WAITS)
+    cdef fp_habit* own = &fp_own_habit
+    if own.waited and own.sent_to == list:
+        own.waits = min(own.waits + 1, MOST_WAITS)
     else:
-        fp_waits = 0
-        fp_sent_to = list
-    fp_waited = 0
-    return fp_waits if fp_load_i32(&fp_waiting) == 0 else 0
+        own.waits = 0
+        own.sent_to = list
+    own.waited = 0
+    return own.waits if fp_load_i32(&fp_waiting) == 0 else 0
 
 
 cdef void note_wait() noexcept nogil:
-    global fp_waited
-    fp_waited = 1
+    fp_own_habit.waited = 1
 
 
 cdef void wait_slice(Result* result, int64_t until_ns) noexcept nogil:

@@ -293,7 +293,7 @@ cdef FpStatus _append_locked(
             return status
         batch = partition.tail
         size = record_size(record, 0, 0, &body)
-    else:
+    elif batch_room(batch) < size:
         status = _get_memory(a, batch, size, extra, out)
         if status != FP_OK:
             return status

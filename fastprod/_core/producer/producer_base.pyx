@@ -46,6 +46,11 @@ cdef enum:
     SENT_WITH_GIL_BYTES = 4096      # of a record that leaves before `send` returns
 
 
+cdef object _chosen(int32_t partition):
+    """None: still open. No object is made for a record that nothing is wrong with."""
+    return partition if partition >= 0 else None
+
+
 cdef class ProducerBase:
     """The compiled part of `KafkaProducer` that every record passes; not for use by itself.
 
@@ -323,18 +328,18 @@ cdef class ProducerBase:
         cdef Topic* native
         cdef int64_t size
         cdef int64_t before_ns = waited_ns
-        cdef object partition = target if target >= 0 else None
+        cdef int32_t wanted = target
         if (topic is self.last_topic and self.last_native != NULL
                 and target < self.last_native.partition_count):
             native = self.last_native
-        elif mode == MODE_AWAIT and not self._knows(topic, partition):
+        elif mode == MODE_AWAIT and not self._knows(topic, _chosen(wanted)):
             return None
         else:
             try:
                 native = self._topic(
                     topic, target, &waited_ns if mode == MODE_BLOCK else NULL)
             except ApiError as error:
-                return self._failed(topic, partition, error, on_delivery)
+                return self._failed(topic, _chosen(wanted), error, on_delivery)
             if has_own_time:
                 record.timestamp_ms += (waited_ns - before_ns) // MS
         if target < 0 and record.key != NULL and not self.ignores_keys:
@@ -343,7 +348,8 @@ cdef class ProducerBase:
                 % <uint32_t>native.partition_count)
         size = record_upper_bound(record)
         if size > self.max_record_bytes or size > self.buffer_bytes:
-            return self._failed(topic, partition, self._too_large(topic, size), on_delivery)
+            return self._failed(
+                topic, _chosen(wanted), self._too_large(topic, size), on_delivery)
         return self._append(
             topic, native, target, record, on_delivery, mode,
             self.max_block_ns - waited_ns if mode == MODE_BLOCK else 0, turn)
@@ -361,11 +367,11 @@ cdef class ProducerBase:
                 self.last_native = ref.topic
                 return ref.topic
         if waited_ns == NULL:
-            self._await_topic(topic, partition if partition >= 0 else None, 0)
+            self._await_topic(topic, _chosen(partition), 0)
         else:
             began_ns = fp_now_ns()
             self._await_topic(
-                topic, partition if partition >= 0 else None,
+                topic, _chosen(partition),
                 max(<int64_t>0, self.max_block_ns - waited_ns[0]) // MS)
             waited_ns[0] += fp_now_ns() - began_ns
         ref = self.engine_.topic_ref(topic)
@@ -422,7 +428,7 @@ cdef class ProducerBase:
                 if not self._wait_for_memory(
                         appended.need_bytes, deadline_ns, budget_ns, <void**>&extra):
                     return self._failed(
-                        topic, partition if partition >= 0 else None,
+                        topic, _chosen(partition),
                         self._exhausted(budget_ns if fp_now_ns() >= deadline_ns else 0),
                         on_delivery)
         finally:
@@ -446,7 +452,7 @@ cdef class ProducerBase:
             self._refuse_late()
         if status == FP_TOO_LARGE:
             return self._failed(
-                topic, partition if partition >= 0 else None,
+                topic, _chosen(partition),
                 self._too_large(topic, record_upper_bound(record)), on_delivery)
         raise MemoryError("no memory for a batch")
 

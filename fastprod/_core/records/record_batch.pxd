@@ -4,9 +4,11 @@ The 61 header bytes are not in the slabs: they are written into the request's sc
 batch is drained, so that a new epoch or sequence costs nothing per record.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.varint cimport varint_put, varint_size
 from fastprod._core.codec.compressor cimport Compressor, Span
 from fastprod._core.delivery.result cimport Incomplete, Result
 
@@ -79,23 +81,94 @@ cdef struct Sealer:
     Span* spans                 # owned
     int span_capacity
 
-# Bytes `record` takes as number `index` of a batch with this base timestamp; *body gets the
-# length field's value.
-cdef uint32_t record_size(
-    const Record* record, int64_t timestamp_delta, uint32_t index, uint32_t* body) noexcept nogil
-# Most bytes `record` can take in any batch, header of the batch included (P-E.7.3).
-cdef int64_t record_upper_bound(const Record* record) noexcept nogil
+
+cdef inline uint32_t record_size(
+    const Record* record, int64_t timestamp_delta, uint32_t index, uint32_t* body
+) noexcept nogil:
+    """Bytes `record` takes as number `index` of a batch with this base timestamp; *body gets the
+    length field's value."""
+    cdef uint32_t size = (
+        1 + varint_size(timestamp_delta) + varint_size(index)
+        + varint_size(record.key_size) + varint_size(record.value_size)
+    )
+    if record.key_size > 0:
+        size += <uint32_t>record.key_size
+    if record.value_size > 0:
+        size += <uint32_t>record.value_size
+    size += record.headers_size if record.headers != NULL else 1
+    body[0] = size
+    return size + varint_size(size)
+
+
+cdef inline int64_t record_upper_bound(const Record* record) noexcept nogil:
+    """Most bytes `record` can take in any batch, header of the batch included (P-E.7.3)."""
+    cdef int64_t size = BATCH_HEADER_BYTES + RECORD_OVERHEAD_BYTES
+    size += varint_size(record.key_size) + max(0, record.key_size)
+    size += varint_size(record.value_size) + max(0, record.value_size)
+    size += record.headers_size if record.headers != NULL else 1
+    return size
+
+
+cdef inline uint32_t batch_room(ProducerBatch* batch) noexcept nogil:
+    """Bytes that it can take before it needs another slab."""
+    return <uint32_t>(batch.wend - batch.wpos) + batch.spare_bytes
+
 
 cdef ProducerBatch* batch_new(
     void* partition, Result* result, uint16_t codec, int64_t now_ns) noexcept nogil
 cdef void batch_free(ProducerBatch* batch, BufferPool* pool) noexcept nogil
 cdef void batch_add_slabs(ProducerBatch* batch, Slab* chain) noexcept nogil
-cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil
 # Bytes of the pool that it has, whether written or not.
 cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil
-# Requires batch_room(batch) >= size.
-cdef void batch_append(
-    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body) noexcept nogil
+# The bytes of a record that does not fit into the slab that is being written.
+cdef void batch_append_across(
+    ProducerBatch* batch, const Record* record, uint32_t body) noexcept nogil
+
+
+cdef inline uint8_t* record_put_head(
+    ProducerBatch* batch, const Record* record, uint8_t* p, uint32_t body
+) noexcept nogil:
+    """All that stands before the key."""
+    p = varint_put(p, body)
+    p[0] = 0
+    p = varint_put(p + 1, record.timestamp_ms - batch.base_timestamp_ms)
+    p = varint_put(p, batch.count)
+    return varint_put(p, record.key_size)
+
+
+cdef inline void batch_append(
+    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body
+) noexcept nogil:
+    """Requires batch_room(batch) >= size."""
+    cdef uint8_t* p
+    if batch.count == 0:
+        batch.base_timestamp_ms = record.timestamp_ms
+        batch.max_timestamp_ms = record.timestamp_ms
+    elif record.timestamp_ms > batch.max_timestamp_ms:
+        batch.max_timestamp_ms = record.timestamp_ms
+    if <size_t>(batch.wend - batch.wpos) < size:
+        batch_append_across(batch, record, body)
+    else:
+        p = record_put_head(batch, record, batch.wpos, body)
+        if record.key_size > 0:
+            memcpy(p, record.key, record.key_size)
+            p += record.key_size
+        p = varint_put(p, record.value_size)
+        if record.value_size > 0:
+            memcpy(p, record.value, record.value_size)
+            p += record.value_size
+        if record.headers != NULL:
+            memcpy(p, record.headers, record.headers_size)
+            p += record.headers_size
+        else:
+            p[0] = 0
+            p += 1
+        batch.wpos = p
+    batch.count += 1
+    batch.record_bytes += size
+    if size > batch.largest_record:
+        batch.largest_record = size
+    batch.result.count = batch.count
 
 cdef void sealer_free(Sealer* sealer) noexcept nogil
 # Compress if asked, sum, give unused slabs back. FP_OK; else the batch cannot be sent.

@@ -11,34 +11,10 @@ from libc.string cimport memcpy
 from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab, pool_give, slab_from_heap
 from fastprod._core.bytes.crc32c cimport crc32c_combine, crc32c_update
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_UNSUPPORTED, FpStatus
-from fastprod._core.bytes.varint cimport varint_put, varint_size
+from fastprod._core.bytes.varint cimport varint_put
 from fastprod._core.bytes.wire cimport fp_put_u16, fp_put_u32, fp_put_u64
 from fastprod._core.codec.compressor cimport Span, compressor_bound, compressor_free, compressor_run
 from fastprod._core.delivery.result cimport Result, result_release
-
-
-cdef uint32_t record_size(
-    const Record* record, int64_t timestamp_delta, uint32_t index, uint32_t* body
-) noexcept nogil:
-    cdef uint32_t size = (
-        1 + varint_size(timestamp_delta) + varint_size(index)
-        + varint_size(record.key_size) + varint_size(record.value_size)
-    )
-    if record.key_size > 0:
-        size += <uint32_t>record.key_size
-    if record.value_size > 0:
-        size += <uint32_t>record.value_size
-    size += record.headers_size if record.headers != NULL else 1
-    body[0] = size
-    return size + varint_size(size)
-
-
-cdef int64_t record_upper_bound(const Record* record) noexcept nogil:
-    cdef int64_t size = BATCH_HEADER_BYTES + RECORD_OVERHEAD_BYTES
-    size += varint_size(record.key_size) + max(0, record.key_size)
-    size += varint_size(record.value_size) + max(0, record.value_size)
-    size += record.headers_size if record.headers != NULL else 1
-    return size
 
 
 cdef ProducerBatch* batch_new(
@@ -87,10 +63,6 @@ cdef void batch_add_slabs(ProducerBatch* batch, Slab* chain) noexcept nogil:
         slab = slab.next
 
 
-cdef uint32_t batch_room(ProducerBatch* batch) noexcept nogil:
-    return <uint32_t>(batch.wend - batch.wpos) + batch.spare_bytes
-
-
 cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil:
     cdef size_t size = 0
     cdef Slab* slab = batch.first
@@ -123,57 +95,23 @@ cdef void _write(ProducerBatch* batch, const uint8_t* data, size_t size) noexcep
         size -= space
 
 
-cdef void batch_append(
-    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body
+cdef void batch_append_across(
+    ProducerBatch* batch, const Record* record, uint32_t body
 ) noexcept nogil:
     cdef uint8_t head[32]
-    cdef uint8_t middle[8]
-    cdef uint8_t* p
-    cdef bint fits = <size_t>(batch.wend - batch.wpos) >= size
-    if batch.count == 0:
-        batch.base_timestamp_ms = record.timestamp_ms
-        batch.max_timestamp_ms = record.timestamp_ms
-    elif record.timestamp_ms > batch.max_timestamp_ms:
-        batch.max_timestamp_ms = record.timestamp_ms
-    p = batch.wpos if fits else head
-    p = varint_put(p, body)
-    p[0] = 0
-    p = varint_put(p + 1, record.timestamp_ms - batch.base_timestamp_ms)
-    p = varint_put(p, batch.count)
-    p = varint_put(p, record.key_size)
-    if fits:
-        if record.key_size > 0:
-            memcpy(p, record.key, record.key_size)
-            p += record.key_size
-        p = varint_put(p, record.value_size)
-        if record.value_size > 0:
-            memcpy(p, record.value, record.value_size)
-            p += record.value_size
-        if record.headers != NULL:
-            memcpy(p, record.headers, record.headers_size)
-            p += record.headers_size
-        else:
-            p[0] = 0
-            p += 1
-        batch.wpos = p
+    cdef uint8_t* p = record_put_head(batch, record, head, body)
+    _write(batch, head, p - head)
+    if record.key_size > 0:
+        _write(batch, record.key, record.key_size)
+    p = varint_put(head, record.value_size)
+    _write(batch, head, p - head)
+    if record.value_size > 0:
+        _write(batch, record.value, record.value_size)
+    if record.headers != NULL:
+        _write(batch, record.headers, record.headers_size)
     else:
-        _write(batch, head, p - head)
-        if record.key_size > 0:
-            _write(batch, record.key, record.key_size)
-        p = varint_put(middle, record.value_size)
-        _write(batch, middle, p - middle)
-        if record.value_size > 0:
-            _write(batch, record.value, record.value_size)
-        if record.headers != NULL:
-            _write(batch, record.headers, record.headers_size)
-        else:
-            head[0] = 0
-            _write(batch, head, 1)
-    batch.count += 1
-    batch.record_bytes += size
-    if size > batch.largest_record:
-        batch.largest_record = size
-    batch.result.count = batch.count
+        head[0] = 0
+        _write(batch, head, 1)
 
 
 cdef void sealer_free(Sealer* sealer) noexcept nogil:
