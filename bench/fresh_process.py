@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from bench.free_memory import touch_free_memory
 from bench.machine_load import FOREIGN_LIMIT, MachineLoad, wait_until_quiet
 from bench.meter import Outcome
-from bench.server import Server, committed_count, end_offset
-from bench.workload import Workload
+from bench.server import Server, committed_count, create_topics, delete_topics, end_offset
+from bench.workload import SPREAD, Workload
 
 RUN_TIMEOUT_S = 180.0
 _QUIET_TIMEOUT_S = 3.0
@@ -34,12 +34,14 @@ class Contender:
         peer: module below bench.peers.
         workload: what it is to do.
         beside_spinner: a process that spins in pure Python runs meanwhile.
+        reaches_server: False: it sends its bytes elsewhere, and accounts for them itself.
     """
 
     label: str
     peer: str
     workload: Workload
     beside_spinner: bool = False
+    reaches_server: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +71,10 @@ def run(contender: Contender, server: Server) -> Run:
         ca_file=server.ca_file,
         topic=topic,
     )
+    names = workload.topic_names
+    is_spread = workload.way == SPREAD
+    if is_spread:
+        create_topics(server.bootstrap_servers, names, workload.partitions)
     try:
         if server.keeps_records:
             touch_free_memory(_TOUCHED_BYTES)
@@ -78,11 +84,20 @@ def run(contender: Contender, server: Server) -> Run:
             answer = _run_peer(contender, workload)
             foreign_share = load.foreign_share()
         outcome = Outcome.from_json(answer)
-        count = committed_count if workload.transaction_records else end_offset
-        _verify(contender, outcome, count(server.bootstrap_servers, topic))
+        arrived = _arrived(server, workload) if contender.reaches_server else None
+        _verify(contender, outcome, arrived)
         return Run(outcome, foreign_share)
     finally:
         server.drop_topic(topic)
+        if is_spread:
+            delete_topics(server.bootstrap_servers, names)
+
+
+def _arrived(server: Server, workload: Workload) -> int:
+    """What the server's logs say."""
+    if workload.transaction_records:
+        return committed_count(server.bootstrap_servers, workload.topic)
+    return end_offset(server.bootstrap_servers, workload.topic_names)
 
 
 def _run_peer(contender: Contender, workload: Workload) -> str:
@@ -105,14 +120,15 @@ def _run_peer(contender: Contender, workload: Workload) -> str:
     return done.stdout
 
 
-def _verify(contender: Contender, outcome: Outcome, arrived: int) -> None:
+def _verify(contender: Contender, outcome: Outcome, arrived: int | None) -> None:
+    """`arrived`: None where the server cannot know."""
     label, acknowledged = contender.label, outcome.acknowledged_count
     if outcome.record_count != contender.workload.record_count:
         raise WrongAnswer(
             f"{label}: {outcome.record_count:,} records acknowledged of "
             f"{contender.workload.record_count:,}"
         )
-    if arrived != acknowledged:
+    if arrived not in (None, acknowledged):
         raise WrongAnswer(f"{label}: {acknowledged:,} acknowledged, the log has {arrived:,}")
 
 

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from bench import budget, plots, report
-from bench.macro import awaiting, broker, cold, latency, memory, spinner, throughput, transactions
+from bench.macro import (
+    awaiting,
+    broker,
+    cold,
+    latency,
+    memory,
+    scale,
+    spinner,
+    throughput,
+    transactions,
+)
 from bench.point import Point
 from bench.series import alternate
 from bench.server import BrokerServer, KafkaServer, MockServer, Server
@@ -44,6 +54,7 @@ def all_points() -> list[Point]:
         *memory.points(),
         *spinner.points(),
         *broker.points(),
+        *scale.points(),
         *transactions.points(),
     ]
     return sorted(found, key=lambda point: list(SERVERS).index(point.server))

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.cimpl import NewTopic
 
 import java_flags
 import kafka_admin
@@ -142,7 +144,7 @@ class KafkaServer(KafkaCluster):
 
     def drop_topic(self, topic: str) -> None:
         # A dozen runs leave gigabytes otherwise.
-        _delete_topic(self.bootstrap_servers, topic)
+        delete_topics(self.bootstrap_servers, [topic])
 
 
 class BrokerServer:
@@ -223,26 +225,37 @@ class BrokerServer:
         return topic
 
     def drop_topic(self, topic: str) -> None:
-        _delete_topic(self.bootstrap_servers, topic)
+        delete_topics(self.bootstrap_servers, [topic])
 
 
-def _delete_topic(bootstrap_servers: str, topic: str) -> None:
+def create_topics(bootstrap_servers: str, topics: list[str], partitions: int) -> None:
+    """Make them all by one request."""
     admin = kafka_admin.connected(bootstrap_servers)  # must live until it has its answer
-    admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+    wanted = [NewTopic(topic, partitions, 1) for topic in topics]
+    for made in admin.create_topics(wanted).values():
+        made.result(_TIMEOUT_S)
 
 
-def end_offset(bootstrap_servers: str, topic: str) -> int:
-    """Records in all partitions of the topic, as its brokers say."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "bench", "log_level": 0}
-    )
-    with contextlib.closing(consumer):
-        found = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
-        ends = [
-            consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=_TIMEOUT_S)[1]
-            for index in found.partitions
-        ]
-    return sum(ends)
+def delete_topics(bootstrap_servers: str, topics: list[str]) -> None:
+    """Delete them all by one request."""
+    admin = kafka_admin.connected(bootstrap_servers)
+    for gone in admin.delete_topics(topics).values():
+        gone.result(_TIMEOUT_S)
+
+
+def end_offset(bootstrap_servers: str, topics: list[str]) -> int:
+    """Records in all partitions of the topics, as their brokers say."""
+    admin = kafka_admin.connected(bootstrap_servers)
+    known = admin.list_topics(timeout=_TIMEOUT_S).topics
+    # Its authors gave it no types.
+    at_end: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {
+        TopicPartition(topic, index): at_end
+        for topic in topics
+        for index in known[topic].partitions
+    }
+    ends = admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
+    return sum(end.result(_TIMEOUT_S).offset for end in ends.values())
 
 
 def committed_count(bootstrap_servers: str, topic: str) -> int:

@@ -13,9 +13,15 @@ DRESS_KEY = b"user-0000042"
 DRESS_HEADERS = (("trace", b"0123456789abcdef"), ("source", b"bench"), ("version", b"1"))
 """What a dressed record has."""
 
+KEYS = tuple(b"user-%07d" % number for number in range(VALUE_COUNT))
+"""Of records with a key each, gone through in turn as the values are."""
+
 TRICKLE = "trickle"
 TRICKLE_PAUSE_S = 0.2
 """Between two records of a workload of that way: five a second."""
+
+SPREAD = "spread"
+"""The way of records that go to topics of the run's own, with many partitions or many of them."""
 
 COLD = "cold"
 """The way of a run that is a constructor and one record."""
@@ -26,7 +32,8 @@ class Workload:
     """One run of one client.
 
     Args:
-        way: "send" (one call a record, futures dropped), "bulk" (many records a call), "latency"
+        way: "send" (one call a record, futures dropped), "spread" (the same over many partitions,
+            topics or threads), "bulk" (many records a call), "latency"
             (one record at a time, each awaited), "trickle" (the same, five a second), "cold" (one
             record, timed from the constructor on), "tasks" (awaited by many tasks at once),
             "transactions" (committed back to back) or "commits" (transactions of one record with
@@ -42,9 +49,16 @@ class Workload:
         callbacks: every record has a delivery callback.
         bulk_records: records a call when `way` is "bulk".
         transaction_records: records a transaction; 0: there are none.
-        columns: what they are then: "lists", "arrow" or "arrow-keys", the last with a key each.
+        columns: what they are then: "lists", "arrow", or with a key each "lists-keys", "arrow-keys"
+            or "numpy-keys".
         acks: "all" or "1".
         dressed: every record has DRESS_KEY and DRESS_HEADERS.
+        extra: what every record has in place of a partition when `way` is "send": "keys" is one of
+            KEYS, "headers" are DRESS_HEADERS, "nothing" is nothing. Empty: a partition.
+        topics: to which records go in turn when `way` is "spread".
+        partitions: of each of these topics.
+        by_key: there records go by random keys, not to one partition after the other.
+        senders: threads that share the records there.
         flushes: each record is waited for by a flush of the producer.
         waiters: threads that wait for records of their own when `way` is "latency".
         pause_us: what each of them sleeps after each record.
@@ -69,6 +83,11 @@ class Workload:
     columns: str = "lists"
     acks: str = "all"
     dressed: bool = False
+    extra: str = ""
+    topics: int = 1
+    partitions: int = 1
+    by_key: bool = False
+    senders: int = 1
     flushes: bool = False
     waiters: int = 1
     pause_us: int = 0
@@ -101,6 +120,13 @@ class Workload:
             raise ValueError(f"{self.record_count} records: not a multiple of {VALUE_COUNT}")
         return rounds
 
+    @property
+    def topic_names(self) -> list[str]:
+        """All topics that records go to."""
+        if self.way != SPREAD:
+            return [self.topic]
+        return [f"{self.topic}-{number}" for number in range(self.topics)]
+
     def repeated(self, values: list[bytes]) -> list[bytes]:
         """The values of one transaction."""
         times, rest = divmod(self.transaction_records, len(values))
@@ -122,6 +148,14 @@ class Workload:
             parts.append("a callback each")
         if self.dressed:
             parts.append("a key and 3 headers")
+        if self.extra:
+            parts.append(f"with {self.extra}")
+        if self.partitions > 1:
+            parts.append(f"{self.partitions:,} partitions {'by key' if self.by_key else 'in turn'}")
+        if self.topics > 1:
+            parts.append(f"{self.topics:,} topics in turn")
+        if self.senders > 1:
+            parts.append(f"{self.senders} senders")
         if self.flushes:
             parts.append("by flush")
         if self.waiters > 1:

@@ -13,6 +13,7 @@ from bench.workload import Workload
 _BATCH = 512_000
 _SMALL_BATCH = 16_384
 _BULK = 100_000
+_LOOPBACK = "plain loopback TCP"
 _BARE = "prepared frames, bare socket"
 
 _SEND = Workload("send", 4_000_000, linger_ms=5, batch_bytes=_BATCH, idempotence=False)
@@ -33,6 +34,9 @@ def points() -> list[Point]:
         ),
         _bulk(),
         _columns(),
+        _keyed_columns(),
+        _extras(),
+        _near_loopback(),
         *(_codec(codec) for codec in ("lz4", "zstd")),
         _kafka(),
         *_with_tls("kafka_tls", "Apache Kafka"),
@@ -116,6 +120,80 @@ def _columns() -> Point:
         [
             Contender(label, "fastprod_columns", dataclasses.replace(many, columns=label))
             for label in ("lists", "arrow", "arrow-keys")
+        ],
+        figures,
+    )
+
+
+def _keyed_columns() -> Point:
+    def figures(series: Mapping[str, Series]) -> dict[str, float]:
+        theirs = series[CONFLUENT]
+        found = {}
+        for label in labels:
+            found[f"{label}_rate_ratio"] = series[label].rate_per_s / theirs.rate_per_s
+            found[f"{label}_cpu_ratio"] = series[label].cpu_us / theirs.cpu_us
+        return found
+
+    labels = ("arrow-keys", "numpy-keys")
+    many = dataclasses.replace(_SEND, way="bulk", bulk_records=_BULK)
+    load = dataclasses.replace(many, record_count=8_000_000)
+    rival = dataclasses.replace(many, record_count=1_000_000, columns="lists-keys")
+    return Point(
+        "throughput.mock.keyed_columns",
+        "columns of 100 B values with a key each over 4 partitions, and produce_batch",
+        "mock",
+        [
+            *(
+                Contender(label, "fastprod_columns", dataclasses.replace(load, columns=label))
+                for label in labels
+            ),
+            Contender(CONFLUENT, "confluent_", rival),
+        ],
+        figures,
+    )
+
+
+def _extras() -> Point:
+    """What a key or headers cost, beside a send of nothing but a value."""
+
+    def figures(series: Mapping[str, Series]) -> dict[str, float]:
+        plain = series["nothing"]
+        return {
+            f"{label}_kept": series[label].rate_per_s / plain.rate_per_s
+            for label in ("keys", "headers")
+        }
+
+    return Point(
+        "throughput.mock.extras",
+        "100 B values with nothing, with a key each, with three headers; the partitioner chooses",
+        "mock",
+        [
+            Contender(label, "fastprod_", dataclasses.replace(_SEND, extra=label))
+            for label in ("nothing", "keys", "headers")
+        ],
+        figures,
+    )
+
+
+def _near_loopback() -> Point:
+    def figures(series: Mapping[str, Series]) -> dict[str, float]:
+        rate_per_s = series[OURS].rate_per_s
+        return {
+            "of_loopback": rate_per_s / series[_LOOPBACK].rate_per_s,
+            "of_bare_socket": rate_per_s / series[_BARE].rate_per_s,
+        }
+
+    load = dataclasses.replace(
+        _text(_SEND, 1000, 4_000_000), way="bulk", bulk_records=_BULK, columns="arrow"
+    )
+    return Point(
+        "throughput.discard.1kB_bulk",
+        "1 kB values in bulk to our broker, which throws them away, beside plain loopback TCP",
+        "discard",
+        [
+            Contender(OURS, "fastprod_columns", load),
+            Contender(_BARE, "bare_socket", load),
+            Contender(_LOOPBACK, "bare_loopback", load, reaches_server=False),
         ],
         figures,
     )

@@ -23,6 +23,7 @@ from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, Workload
 _QUEUE_RECORDS = 1_000_000
 _QUEUE_KBYTES = 1_048_576
 _FLUSH_S = 120.0
+_ANY_PARTITION = -1
 _SETTINGS = {
     "linger_ms": "linger.ms",
     "batch_bytes": "batch.size",
@@ -156,11 +157,15 @@ def _bulk(load: Workload, producer: Producer, values: list[bytes], meter: Meter)
     Its dicts are made once: an application would make them for each record.
     """
     many = [{"value": value} for value in values] * (load.bulk_records // len(values))
+    partition = 0
+    if load.columns == "lists-keys":
+        many = [{**each, "key": b"key-%07d" % number} for number, each in enumerate(many)]
+        partition = _ANY_PARTITION
     meter.start()
     for _ in range(load.record_count // load.bulk_records):
         left = many
         while left:
-            taken = producer.produce_batch(load.topic, left, partition=0)
+            taken = producer.produce_batch(load.topic, left, partition=partition)
             left = left[taken:]
             if left:
                 producer.poll(0.01)

@@ -9,7 +9,7 @@ from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
 from bench.waiting import wait_for_each
-from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, Workload
+from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, KEYS, Workload
 from fastprod.producer import KafkaProducer
 
 _SETTINGS = {
@@ -33,6 +33,8 @@ def work(load: Workload) -> Outcome:
         threading.Thread(target=_spin, daemon=True).start()
     if load.way == "bulk":
         _bulk(load, producer, values, meter)
+    elif load.extra:
+        _send_with_extra(load, producer, values, meter)
     elif load.callbacks:
         _send_with_callbacks(load, producer, values, meter)
     else:
@@ -73,6 +75,26 @@ def _send(load: Workload, producer: KafkaProducer, values: list[bytes], meter: M
     for _ in range(load.round_count):
         for value in values:
             send(topic, value, partition=0)
+    producer.flush()
+    meter.stop()
+
+
+def _send_with_extra(
+    load: Workload, producer: KafkaProducer, values: list[bytes], meter: Meter
+) -> None:
+    send, topic, headers = producer.send, load.topic, list(DRESS_HEADERS)
+    pairs = list(zip(values, KEYS, strict=True))
+    meter.start()
+    for _ in range(load.round_count):
+        if load.extra == "keys":
+            for value, key in pairs:
+                send(topic, value, key)
+        elif load.extra == "headers":
+            for value in values:
+                send(topic, value, headers=headers)
+        else:
+            for value in values:
+                send(topic, value)
     producer.flush()
     meter.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bench.fresh_process import serve
@@ -37,6 +38,8 @@ def _columns(load: Workload, values: list[bytes]) -> tuple[Any, Any]:
     if load.columns == "lists":
         return values, None
     keys = [b"key-%07d" % number for number in range(len(values))]
+    if load.columns == "numpy-keys":
+        return np.array(values), np.array(keys)
     return pa.array(values, pa.binary()), pa.array(keys) if load.columns == "arrow-keys" else None
 
 

@@ -36,7 +36,7 @@ def run(job: SparkJob, server: Server, log_path: Path) -> SparkOutcome:
     try:
         outcome = SparkOutcome.from_json(_run_peer(placed, log_path))
         if job.delivers:
-            arrived = end_offset(server.bootstrap_servers, topic)
+            arrived = end_offset(server.bootstrap_servers, [topic])
             expected = job.row_count + job.warm_row_count
             if arrived != expected:
                 raise WrongAnswer(f"{job.sink}: {expected:,} rows written, {arrived:,} arrived")
