@@ -215,3 +215,49 @@ def test_rows_of_a_bulk_keep_their_offsets_beside_cancelled_records(peer: Peer) 
             assert np.array_equal(bulk.arrays().offsets, np.arange(first, first + 3))
         for future in single[1::2]:
             assert values[future.result(0).offset] == b"back"
+
+
+def test_a_record_that_is_cancelled_while_the_thread_for_callbacks_starts_tells(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first callback starts it, and others run meanwhile; the record's batch goes on."""
+    seen: list[Any] = []
+    with quick_producer(peer, linger_ms=LONG_MS) as producer:
+        producer.warmup("t")
+        back, stays = (producer.send("t", b"%d" % number, partition=0) for number in range(2))
+        start = producer._delivery.start
+
+        def start_slowly() -> None:
+            monkeypatch.undo()
+            start()
+            assert back.cancel()
+
+        monkeypatch.setattr(producer._delivery, "start", start_slowly)
+        back.add_done_callback(lambda future: seen.append(future.cancelled()))
+        assert seen == [True]
+        producer.flush(WAIT_S)
+        assert stays.result(WAIT_S).offset == 0
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+def test_callbacks_that_are_added_while_their_thread_starts_all_run(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, is_bulk: bool
+) -> None:
+    seen: list[Any] = []
+    with quick_producer(peer, linger_ms=LONG_MS) as producer:
+        producer.warmup("t")
+        future: Any = producer.send("t", b"x", partition=0)
+        if is_bulk:
+            future = producer.send_many("t", [b"a", b"b"])
+        start = producer._delivery.start
+
+        def start_slowly() -> None:
+            monkeypatch.undo()
+            start()
+            future.add_done_callback(lambda _: seen.append("first"))
+
+        monkeypatch.setattr(producer._delivery, "start", start_slowly)
+        future.add_done_callback(lambda _: seen.append("second"))
+        producer.flush(WAIT_S)
+    assert seen == ["first", "second"]

@@ -406,11 +406,12 @@ cdef class RecordFuture:
         self._check_fork()
         while self.result_ != NULL:
             index = self.index
+            need_drain(result_resolve(self.result_, &index).incomplete)     # others run meanwhile
+            index = self.index
             result = result_resolve(self.result_, &index)
             if self.callbacks is not None and fp_load_i32_acq(&result.state) != RESULT_DONE:
                 self.callbacks = self._calls() + [call]     # attached already
                 return 0
-            need_drain(result.incomplete)
             self.callbacks = [call]
             Py_INCREF(self)
             if result_attach(result, <PyObject*>self, index):
@@ -421,8 +422,7 @@ cdef class RecordFuture:
                 raise MemoryError("no memory for the callback of a record")
             if fp_load_i32_acq(&result.state) != RESULT_SPLIT:
                 break       # the outcome is known
-        self._call(call, self.outcome())
-        return 0
+        return self._call(call, self.outcome())
 
     cdef int _call_both(self, object function, object found) except -1:
         """Run a callback of `send`; what it raises is logged, the others still run (P-A.3.15)."""

@@ -563,14 +563,14 @@ cdef class BulkFuture:
         cdef RecordFuture part
         if not callable(function):
             raise TypeError(f"a callback must be callable, not {type(function).__name__}")
+        self._check_fork()
+        if self.batch_ref_count > 0:    # now: what raises later would leave the parts half told
+            need_drain(self.batch_refs[0].result.incomplete)    # others run meanwhile
         if self.callbacks is not None:
             self.callbacks.append(function)
             if self.pending_parts == 0:
                 self._finish()
             return
-        self._check_fork()
-        if self.batch_ref_count > 0:    # now: what raises later would leave the parts half told
-            need_drain(self.batch_refs[0].result.incomplete)
         first = rows_first_indexes(self.rows, self.count, self.batch_ref_count)
         if first == NULL:
             raise MemoryError("no memory for the callbacks of a bulk")
