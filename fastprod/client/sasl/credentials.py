@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.sasl.login import Login, TokenSource
@@ -11,6 +11,9 @@ from fastprod.client.sasl.login_error import LoginError
 from fastprod.client.sasl.mechanism import Mechanism, MechanismError
 from fastprod.errors import ConfigError, IllegalStateError
 from fastprod.security.sasl_settings import KerberosSettings, SaslSettings
+
+if TYPE_CHECKING:
+    from fastprod.security.scram import Salter
 
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _WITH_TOKEN: Final = ("OAUTHBEARER", "AWS_MSK_IAM")
@@ -37,7 +40,9 @@ class Credentials:
     ) -> None:
         self._settings = settings
         password = settings.password
-        self._user = (settings.username, "" if password is None else password.reveal())
+        # With what salts the password, once SCRAM has been asked for: both go together.
+        self._user: tuple[str, str, list[Salter]]
+        self._user = (settings.username, "" if password is None else password.reveal(), [])
         self.generation = 0
         self._on_change = on_change
         self._login: Login | None = None
@@ -85,7 +90,7 @@ class Credentials:
                 f"sasl_mechanism = {self._settings.mechanism} has no user name and password to "
                 f"replace: {', '.join(_WITH_PASSWORD)} have"
             )
-        self._user = (username, password)
+        self._user = (username, password, [])
         self.generation += 1
         self._on_change()
 
@@ -106,20 +111,24 @@ class Credentials:
         """
         # Imported where they are used: each of them brings modules that the others do not need.
         settings = self._settings
-        username, password = self._user
+        username, password, salters = self._user
         if settings.mechanism == "PLAIN":
             from fastprod.client.sasl.plain import PlainMechanism  # noqa: PLC0415
 
             return PlainMechanism(username, password, settings.authorization_id), 0
         if settings.mechanism in _WITH_PASSWORD:
             from fastprod.client.sasl.scram import ScramMechanism  # noqa: PLC0415
+            from fastprod.security.scram import Salter  # noqa: PLC0415
 
+            if not salters:
+                salters.append(Salter(settings.mechanism, password))
             made = ScramMechanism(
                 settings.mechanism,
                 username,
                 password,
                 settings.authorization_id,
                 settings.extensions,
+                salters[0],
             )
             return made, 0
         if settings.mechanism == "GSSAPI":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastprod.client.sasl.mechanism import MechanismError
-from fastprod.security.scram import ScramClient, ScramError
+from fastprod.security.scram import Salter, ScramClient, ScramError
 
 
 class ScramMechanism:
@@ -17,6 +17,7 @@ class ScramMechanism:
         password: the user's, or the token's HMAC.
         authorization_id: whom to act as; "": the user itself.
         extensions: such as ``{"tokenauth": "true"}``, for a delegation token (KIP-48).
+        salter: of this mechanism and password, shared by the exchanges; None: this one's alone.
 
     Raises:
         MechanismError: something cannot be sent, or is missing.
@@ -32,6 +33,7 @@ class ScramMechanism:
         password: str,
         authorization_id: str = "",
         extensions: Mapping[str, str] | None = None,
+        salter: Salter | None = None,
     ) -> None:
         if not username or not password:
             raise MechanismError(
@@ -44,6 +46,7 @@ class ScramMechanism:
                 password,
                 authorization_id=authorization_id,
                 extensions=extensions,
+                salter=salter,
             )
         except ScramError as error:
             raise MechanismError(str(error)) from None

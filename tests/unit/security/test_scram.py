@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fastprod.security.scram import (
     HASH_NAMES,
+    Salter,
     ScramClient,
     ScramCredentials,
     ScramError,
@@ -210,6 +211,7 @@ def test_nothing_shows_the_keys_or_the_password() -> None:
     """P-G.10.8"""
     assert repr(KEYS["SCRAM-SHA-256"]) == "ScramCredentials(iterations=4096)"
     assert "pencil" not in repr(rfc_client())
+    assert "pencil" not in repr(Salter("SCRAM-SHA-256", "pencil"))
     assert isinstance(KEYS["SCRAM-SHA-256"], ScramCredentials)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from typing import Any
 
@@ -15,6 +16,7 @@ from fastprod.client.sasl.oauthbearer import OAuthBearerMechanism
 from fastprod.client.sasl.plain import PlainMechanism
 from fastprod.client.sasl.scram import ScramMechanism
 from fastprod.errors import ConfigError, IllegalStateError
+from fastprod.security import scram
 from fastprod.security.sasl_settings import AwsSettings, SaslSettings, TokenEndpoint
 from fastprod.security.secret import Secret
 
@@ -22,6 +24,12 @@ from fastprod.security.secret import Secret
 def credentials(mechanism: str, **settings: Any) -> Credentials:
     made = SaslSettings(mechanism, username="ada", password=Secret("hush"), **settings)
     return Credentials(made, lambda: None, "me")
+
+
+def _keys(password: str, salt: bytes) -> scram.ScramCredentials:
+    """What a server keeps; made beside what a test counts."""
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4096)
+    return scram.credentials_from_salted("SCRAM-SHA-256", salted, salt, 4096)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,41 @@ def test_a_user_is_replaced_from_the_next_exchange_on() -> None:
     assert changes == [1]
     assert made.new_mechanism("b0")[0].initial() == b"\0bob\0other"
     assert before.initial() == b"\0ada\0hush"
+
+
+def test_a_password_is_salted_once_for_all_exchanges_until_one_of_both_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    salted: list[str] = []
+    plain = scram.salted_password
+
+    def counted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+        salted.append(password)
+        return plain(mechanism, password, salt, iterations)
+
+    monkeypatch.setattr(scram, "salted_password", counted)
+    made = credentials("SCRAM-SHA-256")
+
+    def log_in(keys: scram.ScramCredentials) -> None:
+        server = scram.ScramServer("SCRAM-SHA-256")
+        client, _ = made.new_mechanism("b0")
+        server.read_first(client.initial())
+        proof = client.next(server.first(keys))
+        assert proof is not None
+        client.next(server.final(proof))
+        assert client.is_done
+
+    keys = [_keys("hush", b"1"), _keys("hush", b"2")]
+    other = _keys("other", b"2")
+    for each in (keys[0], keys[0], keys[1], keys[1]):
+        log_in(each)
+    made.replace("bob", "other")
+    log_in(other)
+    with pytest.raises(scram.ScramError, match="the proof is wrong"):
+        log_in(keys[1])
+    log_in(other)
+    assert salted == ["hush", "hush", "other"]
+    assert "hush" not in repr(vars(made.new_mechanism("b0")[0]))
 
 
 def test_tokens_come_from_a_login() -> None:
