@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean
+from fastprod.broker.threads.clock import FakeClock
 from support.broker.compacted_log import CompactedLog
+from support.broker.log_batches import TIME, batch, open_log
 
 
 def filled(directory: Path | None, count: int = 60, **settings: Any) -> CompactedLog:
@@ -41,6 +43,39 @@ def test_only_the_newest_record_of_each_key_stays(directory: Path | None) -> Non
     (part,) = made.log.read(1, 10, True)
     assert int.from_bytes(bytes(part)[:8], "big") == active - 7
     made.log.close()
+
+
+@pytest.mark.parametrize("by", ["size", "age"])
+def test_retention_goes_on_behind_a_segment_that_is_left_empty(
+    directory: Path | None, by: str
+) -> None:
+    """B-C4.5, B-C4.6: cleanup.policy=compact,delete."""
+    data = batch(value=b"x" * 50)
+    log = open_log(
+        directory,
+        clock := FakeClock(TIME),
+        segment_bytes=2 * len(data) + 50,
+        compact=True,
+        min_cleanable_dirty_ratio=0,
+        retention_ms=-1,
+    )
+    for key in (*[b"a"] * 2, *[b"k%d" % number for number in range(8)], b"a", b"z", b"z"):
+        log.append(batch(value=b"x" * 50, key=key), 0)
+    clean(log, clock.time_ms())
+    segments = log.segments()
+    assert segments[0].size_bytes == 0 < segments[1].size_bytes
+    if by == "size":
+        kept_bytes = sum(each.size_bytes for each in segments[-2:])
+        log.reconfigure(log.config.__replace__(retention_bytes=kept_bytes))
+        assert log.run_retention_now() == len(segments) - 2
+        assert log.size_bytes == kept_bytes
+    else:
+        log.reconfigure(log.config.__replace__(retention_ms=1000))
+        wait_ms = log.retention_wait_ms()
+        assert wait_ms == 1001
+        clock.advance(wait_ms)
+        assert log.run_retention_now() == len(segments)
+    log.close()
 
 
 def test_a_tombstone_stays_for_a_while(directory: Path | None) -> None:
