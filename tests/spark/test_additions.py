@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
 from conftest import TopicFactory
+from fastprod.spark.rows.bad_row import BadRow
+from fastprod.spark.rows.row_plan import RowPlan
+from fastprod.spark.sink.arrow_writer import check_batch
 from kafka_cluster import KafkaCluster
 from support.spark.sink import SparkSink, reports
 
@@ -153,3 +157,21 @@ def test_large_arrow_types_are_written_too(
     finally:
         spark.conf.unset(setting)
     assert [each[3:] for each in ours.records(name)] == [(b"k", b"v", (("a", b"1"),))]
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()])
+def test_a_header_whose_key_is_no_text_is_told_by_its_row(kind: pyarrow.DataType) -> None:
+    """Spark makes such a string by cast(X'FE' as string); consumers would fail at the record."""
+    keys = pyarrow.array([b"x", b"a", b"\xfe", b"b"], pyarrow.binary()).cast(kind, safe=False)
+    entries = pyarrow.StructArray.from_arrays(
+        [keys, pyarrow.array([b"1"] * 4)], names=["key", "value"]
+    )
+    headers = pyarrow.ListArray.from_arrays(
+        pyarrow.array([0, 1, 2, 2, 4], pyarrow.int32()), entries
+    )
+    batch = pyarrow.record_batch({"value": ["v"] * 4, "headers": headers})
+    plan = RowPlan(value=0, headers=1)
+    check_batch(batch.slice(0, 3), plan)
+    with pytest.raises(BadRow, match="a header whose key is no UTF-8 text") as caught:
+        check_batch(batch.slice(1), plan)
+    assert caught.value.index == 2

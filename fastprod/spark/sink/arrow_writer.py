@@ -48,7 +48,8 @@ def check_batch(batch: pyarrow.RecordBatch, plan: RowPlan) -> None:
     """Find the first row that cannot be a record.
 
     Raises:
-        BadRow: a null topic, a negative partition or timestamp, a header without a key.
+        BadRow: a null topic, a negative partition or timestamp, a header without a key, or with one
+            that is no text.
     """
     topics = _column(batch, plan.topic)
     if topics is not None and topics.null_count:
@@ -103,14 +104,29 @@ def _first_negative(numbers: pyarrow.Array | None) -> int | None:
 
 def _check_headers(headers: pyarrow.Array) -> None:
     entries = headers.flatten()  # without the elements of null rows
-    has_no_key = pyarrow.compute.is_null(pyarrow.compute.struct_field(entries, 0))
-    at = _first(has_no_key)
-    if at < 0:
-        return
-    ends = pyarrow.compute.cumulative_sum(
-        pyarrow.compute.fill_null(pyarrow.compute.list_value_length(headers), 0)
-    )
-    what = "a header with a null key" if entries[at].is_valid else "a null among its headers"
-    raise BadRow(
-        _first(pyarrow.compute.greater(ends, at)), f"The row has {what}; every header needs a key."
-    )
+    keys = pyarrow.compute.struct_field(entries, 0)
+    at = _first(pyarrow.compute.is_null(keys))
+    if at >= 0:
+        what = "a header with a null key" if entries[at].is_valid else "a null among its headers"
+        why = f"The row has {what}; every header needs a key."
+    else:
+        at = _first_no_text(keys)
+        why = "The row has a header whose key is no UTF-8 text, which consumers cannot read."
+    if at >= 0:
+        ends = pyarrow.compute.cumulative_sum(
+            pyarrow.compute.fill_null(pyarrow.compute.list_value_length(headers), 0)
+        )
+        raise BadRow(_first(pyarrow.compute.greater(ends, at)), why)
+
+
+def _first_no_text(texts: pyarrow.Array) -> int:
+    """Index of the first string that is no UTF-8, as casts of binary make them; -1: none."""
+    try:
+        texts.validate(full=True)
+    except pyarrow.ArrowInvalid:
+        for index in range(len(texts)):
+            try:
+                texts[index].as_py()
+            except UnicodeDecodeError:
+                return index
+    return -1
