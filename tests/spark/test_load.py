@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
@@ -188,6 +189,19 @@ def test_spark_reads_the_files_that_were_found_and_no_others(
         b"x[1].txt",
         b"{y}.txt",
     ]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_columns_that_one_file_has_alone_are_not_left_out(
+    load: Load, records: Records, tmp_path: Path, kind: str
+) -> None:
+    write = pyarrow.parquet.write_table if kind == "parquet" else pyarrow.orc.write_table
+    for name, columns in (("a", {"v": ["x"]}), ("b", {"n": [5], "v": ["y"]}), ("c", {"v": ["z"]})):
+        write(pyarrow.table(columns), str(tmp_path / f"{name}.{kind}"))
+    result = load(str(tmp_path), "--value-format", "json")
+    assert result.exit_code == 0, result.stderr
+    found = [json.loads(each.value or b"") for each in records()]
+    assert sorted(found, key=str) == [{"v": "x"}, {"v": "y", "n": 5}, {"v": "z"}]
 
 
 @pytest.mark.parametrize("above", ["", "more"])

@@ -71,6 +71,9 @@ def reader_defaults(
             defaults["enforceSchema"] = "false"
         if is_tabbed:
             defaults["sep"] = "\t"
+    if kind in ("parquet", "orc") and not has_schema:
+        # Otherwise columns that are not in the file that Spark looks at are left out in silence.
+        defaults["mergeSchema"] = "true"
     return {name: each for name, each in defaults.items() if name not in lower} | dict(given)
 
 

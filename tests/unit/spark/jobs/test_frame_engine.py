@@ -19,7 +19,15 @@ def test_text_is_read_as_without_spark_unless_told() -> None:
     assert "enforceSchema" not in named
     assert named["mode"] == "FAILFAST"
     assert reader_defaults("json", {}, is_tabbed=False, has_schema=False) == {"mode": "FAILFAST"}
-    assert reader_defaults("parquet", {}, is_tabbed=False, has_schema=False) == {}
+
+
+def test_columns_of_all_files_are_read_unless_told() -> None:
+    for kind in ("parquet", "orc"):
+        merged = reader_defaults(kind, {}, is_tabbed=False, has_schema=False)
+        assert merged == {"mergeSchema": "true"}
+        given = {"mergeschema": "false"}
+        assert reader_defaults(kind, given, is_tabbed=False, has_schema=False) == given
+        assert reader_defaults(kind, {}, is_tabbed=False, has_schema=True) == {}
 
 
 def test_a_quote_is_escaped_by_another_one_whatever_it_is() -> None:
