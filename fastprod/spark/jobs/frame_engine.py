@@ -74,7 +74,8 @@ def reader_defaults(
     if kind in ("parquet", "orc") and not has_schema:
         # Otherwise columns that are not in the file that Spark looks at are left out in silence.
         defaults["mergeSchema"] = "true"
-    return {name: each for name, each in defaults.items() if name not in lower} | dict(given)
+    missing = {name: each for name, each in defaults.items() if name.lower() not in lower}
+    return missing | dict(given)
 
 
 def read_frame(
