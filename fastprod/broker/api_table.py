@@ -165,7 +165,7 @@ SERVICES: Final = {
         _service(add_partitions_to_txn.API, (0, 5), (1, 3, 3, 4, 5, 5, 5, 5)),
         _service(add_offsets_to_txn.API, (0, 4), (1, 3, 3, 3, 4, 4, 4, 4)),
         _service(end_txn.API, (0, 5), (1, 3, 3, 3, 4, 5, 5, 5)),
-        _service(write_txn_markers.API, (1, 1), (None, 1, 1, 1, 1, 1, 1, 2)),
+        _service(write_txn_markers.API, (1, 2), (None, 1, 1, 1, 1, 1, 1, 2)),
         _service(txn_offset_commit.API, (0, 5), (2, 3, 3, 3, 4, 5, 5, 5)),
         _service(describe_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),
         _service(create_acls.API, (1, 3), (1, 2, 2, 3, 3, 3, 3, 3)),

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
+
 from conftest import TopicFactory
 from fastprod.broker import Broker
 from fastprod.broker.api_table import ApiTable
@@ -28,7 +30,16 @@ from fastprod.protocol.messages.replica.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from fastprod.protocol.messages.transaction.describe_producers import (
+    DescribeProducersRequest,
+    TopicRequest,
+)
 from fastprod.protocol.messages.transaction.list_transactions import ListTransactionsRequest
+from fastprod.protocol.messages.transaction.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from kafka_cluster import KafkaCluster
 from support.broker.sasl_client import SaslClient
 from support.broker.world import batch_of
@@ -38,9 +49,6 @@ UNKNOWN = b"?" * 16
 TIMESTAMP = 1_700_000_000_000
 
 Said = list[tuple[str, Any]]
-
-# What our broker serves less of than Kafka 4.3: WriteTxnMarkers 2 is for brokers alone.
-LESS = {"WriteTxnMarkers": (1, 1)}
 
 
 def produced(client: SaslClient, version: int, name: str, ids: list[bytes]) -> Any:
@@ -143,6 +151,53 @@ def log_dirs(client: SaslClient, version: int, topic: str) -> Any:
     return answer.error_code, found, has_room
 
 
+def marked(client: SaslClient, topic: str, *markers: tuple[int, int, int, int]) -> Any:
+    """What becomes of markers: version of the request and of the transaction, producer, epoch."""
+    found = []
+    for version, kind, producer_id, epoch in markers:
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[1, 9])],
+            coordinator_epoch=0,
+            transaction_version=kind,
+        )
+        request = WriteTxnMarkersRequest(markers=[marker])
+        (told,) = client.ask(api_keys.WRITE_TXN_MARKERS, version, request).markers
+        codes = {
+            each.partition_index: each.error_code for t in told.topics for each in t.partitions
+        }
+        found.append((told.producer_id, codes))
+    return found
+
+
+def ended(client: SaslClient, port: int, topic: str) -> Any:
+    """What becomes of markers for a producer without a transaction, and for one with it."""
+    batch = batch_of(b"a", producer_id=77, producer_epoch=5, base_sequence=0)
+    sent = PartitionProduceData(index=1, records=memoryview(batch))
+    data = [TopicProduceData(name=topic, partition_data=[sent])]
+    client.ask(api_keys.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data))
+    found = [
+        marked(client, topic, (1, 0, 77, 5), (1, 0, 77, 4)),
+        marked(client, topic, *((2, kind, 77, epoch) for kind in range(4) for epoch in (5, 4, 6))),
+    ]
+    opened = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": "markers"})
+    opened.init_transactions(TIMEOUT_S)
+    opened.begin_transaction()
+    opened.produce(topic, b"a", partition=1)
+    assert opened.flush(TIMEOUT_S) == 0
+    asked = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[1])])
+    (told,) = client.ask(api_keys.DESCRIBE_PRODUCERS, 0, asked).topics[0].partitions
+    (by,) = [each for each in told.active_producers if each.current_txn_start_offset >= 0]
+    id, epoch = by.producer_id, by.producer_epoch
+    late = marked(client, topic, (2, 2, id, epoch), (2, 3, id, epoch))
+    found.append([codes for _, codes in late])
+    again = marked(client, topic, (2, 1, id, epoch), (2, 2, id, epoch), (2, 2, id, epoch + 1))
+    found.append([codes for _, codes in again])
+    return found
+
+
 def said_by(port: int, topic: str) -> Said:
     said: Said = []
     with SaslClient(port) as client:
@@ -166,6 +221,7 @@ def said_by(port: int, topic: str) -> Said:
         said += [(f"DescribeLogDirs {n}", log_dirs(client, n, topic)) for n in range(1, 6)]
         # Once somebody has asked for a coordinator Kafka has some that load for a moment.
         said += [("an expression that is none", listed_by_pattern(client, "(")[0])]
+        said.append(("WriteTxnMarkers", ended(client, port, topic)))
     return said
 
 
@@ -173,7 +229,7 @@ def test_answers_are_those_of_kafka(
     kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """B-B1, B-D1 UNKNOWN_TOPIC_ID: topic ids (KIP-516), leaders in answers (KIP-951), offsets of
-    tiers, folders of logs.
+    tiers, folders of logs, markers of transactions (KIP-1228).
     """
     name = topic(kafka, 2)
     theirs = said_by(int(kafka.bootstrap_servers.rpartition(":")[2]), name)
@@ -194,7 +250,6 @@ def test_versions_are_those_of_kafka(kafka: KafkaCluster) -> None:
         rows = client.ask(api_keys.API_VERSIONS, 4, request).api_keys
     theirs = {each.api_key: (each.min_version, each.max_version) for each in rows}
     table = ApiTable()
-    less = {api_keys.WRITE_TXN_MARKERS: LESS["WriteTxnMarkers"]}
     for each in table.api_versions():
         listed = (each.min_version, each.max_version)
-        assert listed == less.get(each.api_key, theirs[each.api_key]), each
+        assert listed == theirs[each.api_key], each

@@ -29,11 +29,14 @@ class EndTransactionMarker(NamedTuple):
         producer: whose; a transaction of an older epoch ends, too.
         coordinator_epoch: of the coordinator that says so.
         is_commit: False: it is aborted.
+        has_own_epoch: its epoch is one more than that of the records: one that comes late, while
+            the next transaction is open, is known by that (KIP-890, KIP-1228).
     """
 
     producer: Producer
     coordinator_epoch: int
     is_commit: bool
+    has_own_epoch: bool = False
 
 
 def encode_marker(marker: EndTransactionMarker, timestamp_ms: int) -> bytearray:

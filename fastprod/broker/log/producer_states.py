@@ -261,6 +261,13 @@ class ProducerStates:
         if state is None:
             return
         self._check_epoch(state, *marker.producer)
+        is_open = state.first_offset >= 0
+        if is_open and marker.has_own_epoch and marker.producer.epoch == state.epoch:
+            raise LogError(
+                INVALID_PRODUCER_EPOCH,
+                f"a marker for producer {marker.producer.id} comes late: its epoch {state.epoch} "
+                f"is that of the transaction that is open",
+            )
         if marker.coordinator_epoch < state.coordinator_epoch:
             raise LogError(
                 TRANSACTION_COORDINATOR_FENCED,

@@ -45,7 +45,7 @@ LISTED = {
     "AddPartitionsToTxn": (0, 5),
     "AddOffsetsToTxn": (0, 4),
     "EndTxn": (0, 5),
-    "WriteTxnMarkers": (1, 1),
+    "WriteTxnMarkers": (1, 2),
     "TxnOffsetCommit": (0, 5),
     "DescribeAcls": (1, 3),
     "CreateAcls": (1, 3),

@@ -1,10 +1,13 @@
-"""WriteTxnMarkers, key 27: transactions end in partitions; a coordinator or an admin says so."""
+"""WriteTxnMarkers, key 27: transactions end in partitions; a coordinator or an admin says so.
+
+Version 2 has the version of each transaction (KIP-1228).
+"""
 
 from __future__ import annotations
 
 from fastprod.protocol.api import Api
 from fastprod.protocol.api_keys import WRITE_TXN_MARKERS
-from fastprod.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, field, message
+from fastprod.protocol.schema import BOOL, INT8, INT16, INT32, INT64, STRING, Array, field, message
 
 
 @message
@@ -24,6 +27,7 @@ class WritableTxnMarker:
     transaction_result: bool = field(BOOL)
     topics: list[WritableTxnMarkerTopic] = field(Array(WritableTxnMarkerTopic))
     coordinator_epoch: int = field(INT32)
+    transaction_version: int = field(INT8, "2+")
 
 
 @message
@@ -70,6 +74,6 @@ API = Api(
     WRITE_TXN_MARKERS,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
-    versions=(1, 1),
+    versions=(1, 2),
     flexible_from=1,
 )

@@ -153,7 +153,12 @@ class WriteTxnMarkersApi:
         producer = Producer(marker.producer_id, marker.producer_epoch)
         return self._markers.write_one(
             partition,
-            EndTransactionMarker(producer, marker.coordinator_epoch, marker.transaction_result),
+            EndTransactionMarker(
+                producer,
+                marker.coordinator_epoch,
+                marker.transaction_result,
+                has_own_epoch=marker.transaction_version >= TV_2,
+            ),
         )
 
     def refuse(self, call: Call[WriteTxnMarkersRequest], code: int, text: str | None) -> None:

@@ -190,9 +190,25 @@ def write_marker(
     }
     topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])]
     marker = WritableTxnMarker(topics=topics, **(given | changed))
-    found = world.ask("WriteTxnMarkers", 1, WriteTxnMarkersRequest(markers=[marker]))
+    version = 2 if "transaction_version" in changed else 1
+    found = world.ask("WriteTxnMarkers", version, WriteTxnMarkersRequest(markers=[marker]))
     code: int = found.markers[0].topics[0].partitions[0].error_code
     return code
+
+
+def test_a_marker_that_comes_late_is_known_by_its_epoch(world: BrokerWorld) -> None:
+    """KIP-1228: with transaction.version 2 it has another epoch than the records."""
+    asker = producer(world)
+    epoch = asker.producer[1]
+    late: dict[str, Any] = {"transaction_version": 2, "producer_epoch": epoch}
+    newer: dict[str, Any] = {"transaction_version": 2, "producer_epoch": epoch + 1}
+    asker.add(0)
+    asker.send(b"a")
+    assert write_marker(world, asker, **late) == INVALID_PRODUCER_EPOCH
+    assert write_marker(world, asker, transaction_version=1) == NONE
+    for _ in range(2):
+        # Harmless: nothing is open.
+        assert write_marker(world, asker, **newer) == NONE
 
 
 def test_an_admin_ends_what_hangs(world: BrokerWorld) -> None:
