@@ -26,10 +26,12 @@ def work(load: Workload) -> Outcome:
     _send_to_each(load, producer, values[0])
     warm = _acknowledged(producer)
     send = _sender(load, producer, values, targets)
+    each, rest = divmod(load.record_count, load.senders)
+    shares = [each + (number < rest) for number in range(load.senders)]
     with ThreadPoolExecutor(load.senders) as threads:
         list(threads.map(lambda _: None, range(load.senders)))
         meter.start()
-        list(threads.map(send, [load.record_count // load.senders] * load.senders))
+        list(threads.map(send, shares))
         producer.flush()
         meter.stop()
     size = load.round_count * sum(map(len, values))
