@@ -266,13 +266,18 @@ def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> Non
 def test_a_done_callback_that_no_thread_could_run_does_not_keep_the_next_from_it(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also when the first batch is done already."""
     fired = threading.Event()
     seen: list[str] = []
-    with producer_for(peer) as producer:
-        future = producer.send_many("t", [b"v"] * 5000)
+    peer.on(PRODUCE).after(1).hold().always()
+    with producer_for(peer, batch_size=4_096, max_request_size=20_000) as producer:
+        future = producer.send_many("t", [bytes(100)] * 5000)
+        peer.wait_until(lambda: 0 < producer._engine.counters()["records_acked"] < 5000)
         with no_thread(monkeypatch, "delivery"), pytest.raises(RuntimeError, match="new thread"):
             future.add_done_callback(lambda _: seen.append("refused"))
         future.add_done_callback(lambda _: fired.set())
+        peer.clear_script()
+        peer.release()
         assert fired.wait(WAIT_S)
     assert seen == []
 

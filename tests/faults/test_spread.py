@@ -53,8 +53,8 @@ def test_records_stick_to_a_partition_until_its_batch_is_complete(new_peer: Peer
     sizes = sorted(batch.header.record_count for batch in peer.batches())
     full = sizes[-1]
     assert full >= 38
-    not_full = [size for size in sizes if size < full - 1]
-    assert len(not_full) <= PARTITIONS, "one open batch a partition at most"
+    # One open batch a partition, and those that left along with a full one of their node.
+    assert sum(size >= full - 1 for size in sizes) >= 85, "of 100"
     used = Counter(batch.partition for batch in peer.batches())
     assert len(used) >= 8, "of 100 switches at random"
 

@@ -15,8 +15,9 @@ from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, 
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
     RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
-    incomplete_take_ready, result_attach, result_complete, result_delivered, result_live_count,
-    result_new_apart, result_part, result_release, result_resolve, result_take_back, sort_futures,
+    incomplete_take_ready, result_attach, result_complete, result_delivered, result_is_queued,
+    result_list, result_live_count, result_new_apart, result_part, result_release, result_resolve,
+    result_take_back, sort_futures,
 )
 from fastprod._core.delivery.wait_habit cimport end_wait, forget_waits, note_wait, wait_slice
 
@@ -82,8 +83,7 @@ cdef int need_drain(Incomplete* list) except -1:
 
 
 cdef int settled_state() except -1:
-    """The state from which on a result is done to this thread. To one that runs callbacks, which
-    must not wait for itself, those whose callbacks are being run are."""
+    """From which state on a result is done to this thread: one that runs callbacks waits for none."""
     return RESULT_DELIVERING if PyThread_get_thread_ident() in _delivering else RESULT_DONE
 
 
@@ -271,7 +271,7 @@ cdef class RecordFuture:
         cdef Result* apart
         if self.result_ == NULL or self.result_.fork_epoch != fork_epoch():
             return False
-        if self.result_.batch == NULL:
+        if not result_is_queued(self.result_):
             return self.cancelled()
         apart = result_new_apart(self.result_, ERR_CANCELLED, NULL)
         if apart == NULL:
@@ -295,7 +295,7 @@ cdef class RecordFuture:
         if self.result_ == NULL or self.result_.fork_epoch != fork_epoch():
             return None
         result = result_resolve(self.result_, &index)
-        list = result.incomplete
+        list = result_list(result)
         if list == NULL or fp_load_i32_acq(&result.state) != RESULT_PENDING:
             return None
         apart = result_new_apart(self.result_, ERR_DEADLINE, list)
@@ -320,8 +320,8 @@ cdef class RecordFuture:
     def cancelled(self):
         """Return whether `cancel` took the record back.  Never blocks."""
         return (
-            self.result_ != NULL and self.result_.error_code == ERR_CANCELLED
-            and fp_load_i32_acq(&self.result_.state) == RESULT_DONE)
+            self.result_ != NULL and fp_load_i32_acq(&self.result_.state) == RESULT_DONE
+            and self.result_.error_code == ERR_CANCELLED)
 
     def running(self):
         """Return whether the record has left, so that it cannot be taken back, and is not done yet.
@@ -406,7 +406,7 @@ cdef class RecordFuture:
         self._check_fork()
         while self.result_ != NULL:
             index = self.index
-            need_drain(result_resolve(self.result_, &index).incomplete)     # others run meanwhile
+            need_drain(result_list(result_resolve(self.result_, &index)))   # others run meanwhile
             index = self.index
             result = result_resolve(self.result_, &index)
             if self.callbacks is not None and fp_load_i32_acq(&result.state) != RESULT_DONE:

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from fastprod._core.bytes.buffer_pool cimport BufferPool
 from fastprod._core.bytes.fp_status cimport FpStatus
-from fastprod._core.bytes.sync cimport fp_cond, fp_mutex
+from fastprod._core.bytes.sync cimport fp_cond, fp_load_i32_acq, fp_load_ptr, fp_mutex
 from fastprod._core.delivery.index_set cimport IndexSet, index_set_rank
 from fastprod._core.delivery.loop_queue cimport LoopItem, LoopQueue
 
@@ -238,4 +238,14 @@ cdef inline uint32_t result_place(Result* result, uint32_t index) noexcept nogil
 
 # Records that were not taken back.
 cdef inline uint32_t result_live_count(Result* result) noexcept nogil:
-    return result.count - result.removed.count
+    return <uint32_t>fp_load_i32_acq(<int32_t*>&result.count) - result.removed.count
+
+
+# The list that it is on; NULL once it is done.
+cdef inline Incomplete* result_list(Result* result) noexcept nogil:
+    return <Incomplete*>fp_load_ptr(<void**>&result.incomplete)
+
+
+# Whether it waits in a queue: records of it can be taken back.
+cdef inline bint result_is_queued(Result* result) noexcept nogil:
+    return fp_load_ptr(&result.batch) != NULL

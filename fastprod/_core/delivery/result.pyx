@@ -8,7 +8,7 @@ from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus
 from fastprod._core.bytes.sync cimport (
     fp_add_i32, fp_cond, fp_cond_broadcast, fp_cond_destroy, fp_cond_init, fp_cond_wait_until,
     fp_load_i32, fp_load_i32_acq, fp_mutex, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock,
-    fp_mutex_unlock, fp_store_i32,
+    fp_mutex_unlock, fp_store_i32, fp_store_ptr,
 )
 from fastprod._core.delivery.loop_queue cimport (
     LoopItem, LoopQueue, loop_item_add, loop_item_new, loop_item_remove,
@@ -188,7 +188,7 @@ cdef void _leave_list(Result* result) noexcept nogil:
         list.newest = result.older
     result.older = NULL
     result.newer = NULL
-    result.incomplete = NULL
+    fp_store_ptr(<void**>&result.incomplete, NULL)
     list.batch_count -= 1
     fp_cond_broadcast(&list.changed)
     if list.flushes != NULL:
@@ -499,7 +499,7 @@ cdef int64_t incomplete_record_count(Incomplete* list, uint64_t up_to_number) no
     fp_mutex_lock(&list.lock)
     result = list.oldest
     while result != NULL and result.number <= up_to_number:
-        if result.state == RESULT_PENDING:
+        if fp_load_i32_acq(&result.state) == RESULT_PENDING:
             records += result_live_count(result)
         result = result.newer
     fp_mutex_unlock(&list.lock)
@@ -533,7 +533,7 @@ cdef bint result_take_all_back(
     Result* result, const uint32_t* indexes, uint32_t count
 ) noexcept nogil:
     cdef Incomplete* list = result.incomplete
-    if result.batch == NULL or list == NULL or list.take_back == NULL:
+    if not result_is_queued(result) or list == NULL or list.take_back == NULL:
         return False
     if not list.take_back(list.argument, result, indexes, count):
         return False

@@ -66,7 +66,7 @@ cdef void _topic_free(Topic* topic, Accumulator* a) noexcept nogil:
         while partition.head != NULL:
             batch = partition.head
             partition.head = batch.next
-            batch.result.batch = NULL
+            fp_store_ptr(&batch.result.batch, NULL)
             batch_free(batch, &a.pool)
         fp_mutex_destroy(&partition.lock)
         free(partition)
@@ -161,7 +161,7 @@ cdef int64_t batch_estimate(Accumulator* a, ProducerBatch* batch) noexcept nogil
         return BATCH_HEADER_BYTES + <int64_t>batch.wire_bytes
     if batch.codec == 0:
         return BATCH_HEADER_BYTES + <int64_t>batch.record_bytes
-    ratio_milli = (<Partition*>batch.partition).topic.ratio_milli
+    ratio_milli = fp_load_i32_acq(&(<Partition*>batch.partition).topic.ratio_milli)
     return BATCH_HEADER_BYTES + <int64_t>batch.record_bytes * ratio_milli * 105 // 100000
 
 
@@ -180,9 +180,10 @@ cdef void topic_observe_ratio(Topic* topic, int64_t compressed, int64_t plain) n
         return
     observed = <int32_t>(compressed * 1000 // plain)
     if observed > current:
-        topic.ratio_milli = max(current + 50, observed)
+        observed = max(current + 50, observed)
     else:
-        topic.ratio_milli = max(current - 5, observed)
+        observed = max(current - 5, observed)
+    fp_store_i32_rel(&topic.ratio_milli, observed)
 
 
 cdef inline bint _has_room(Accumulator* a, ProducerBatch* batch, uint32_t size) noexcept nogil:
@@ -244,13 +245,13 @@ cdef FpStatus _new_batch(
         return status
     fp_store_i64(&partition.topic.last_used_ns, now_ns)
     result.origin = partition
-    result.batch = batch
+    fp_store_ptr(&result.batch, batch)
     if partition.tail == NULL:
         partition.head = batch
     else:
         partition.tail.next = batch
     partition.tail = batch
-    partition.queue_count += 1
+    fp_store_i32_rel(&partition.queue_count, partition.queue_count + 1)
     return FP_OK
 
 
@@ -277,7 +278,7 @@ cdef FpStatus _append_locked(
     cdef uint32_t size = 0, body = 0
     cdef FpStatus status
     wake[0] = False
-    if a.closed:
+    if fp_load_i32_acq(&a.closed):
         return FP_CLOSED
     if batch != NULL and not batch.is_closed:
         size = record_size(
@@ -397,8 +398,8 @@ cdef void _unlink(Partition* p, ProducerBatch* batch) noexcept nogil:
     if p.tail == batch:
         p.tail = before
     batch.next = NULL
-    batch.result.batch = NULL
-    p.queue_count -= 1
+    fp_store_ptr(&batch.result.batch, NULL)
+    fp_store_i32_rel(&p.queue_count, p.queue_count - 1)
 
 
 cdef bint _take_back(

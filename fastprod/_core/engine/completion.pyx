@@ -9,7 +9,9 @@ from fastprod._core.bytes.kafka_errors cimport (
     NOT_LEADER_OR_FOLLOWER, NO_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT,
     UNKNOWN_PRODUCER_ID, UNSUPPORTED_VERSION,
 )
-from fastprod._core.bytes.sync cimport fp_load_i32, fp_mutex_lock, fp_mutex_unlock, fp_store_i32
+from fastprod._core.bytes.sync cimport (
+    fp_load_i32, fp_mutex_lock, fp_mutex_unlock, fp_store_i32, fp_store_i32_rel,
+)
 from fastprod._core.delivery.error_flags cimport (
     code_is_fatal, code_is_retriable, code_refreshes_metadata,
 )
@@ -30,7 +32,7 @@ from fastprod._core.engine.produce_codec cimport (
     produce_next, produce_open, produce_record_error, produce_validate,
 )
 from fastprod._core.engine.ready_list cimport touch
-from fastprod._core.engine.sender_state cimport IoThread, NODE_READY, Node
+from fastprod._core.engine.sender_state cimport IoThread, NODE_READY, Node, node_throttle
 from fastprod._core.engine.sequences cimport (
     flight_is_after, flight_remove, sequence_acked, sequence_can_retry, sequence_failed,
     sequence_settle, sequence_unresolved,
@@ -207,7 +209,7 @@ cdef void _requeue(IoThread* io, ProducerBatch* batch, int32_t code) noexcept no
     at[0] = batch
     if batch.next == NULL:
         p.tail = batch
-    p.queue_count += 1
+    fp_store_i32_rel(&p.queue_count, p.queue_count + 1)
     fp_mutex_unlock(&p.lock)
 
 
@@ -238,7 +240,7 @@ cdef bint _split(IoThread* io, ProducerBatch* batch) noexcept nogil:
     at[0] = first
     if last.next == NULL:
         p.tail = last
-    p.queue_count += count
+    fp_store_i32_rel(&p.queue_count, p.queue_count + count)
     fp_mutex_unlock(&p.lock)
     batch.is_done = True
     return True
@@ -383,8 +385,7 @@ cdef FpStatus produce_answered(
     histogram_add(&io.latency, io.now_ns - request.sent_ns, 1)
     histogram_add(&node.counters.latency, io.now_ns - request.sent_ns, 1)
     if whole.throttle_ms > 0 and request.version >= PRODUCE_THROTTLE_VERSION:
-        node.throttled_until_ns = max(
-            node.throttled_until_ns, io.now_ns + <int64_t>whole.throttle_ms * MS)
+        node_throttle(node, io.now_ns + <int64_t>whole.throttle_ms * MS)
     produce_open(&reader, p, size, request.version)
     while produce_next(&reader, &answer) == FP_OK:
         at = produce_find(request, &answer, following, &io.counters.places_compared)

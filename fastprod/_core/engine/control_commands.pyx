@@ -4,7 +4,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, strdup
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
-from fastprod._core.bytes.sync cimport fp_load_ptr, fp_store_i32
+from fastprod._core.bytes.sync cimport fp_load_ptr, fp_store_i32, fp_store_i64
 from fastprod._core.bytes.wire cimport fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic
 from fastprod._core.engine.control_queue cimport (
@@ -28,7 +28,7 @@ from fastprod._core.engine.node_connection cimport (
 )
 from fastprod._core.engine.ready_list cimport look_at_touched, take_announced, touch, touch_all
 from fastprod._core.engine.sender_state cimport (
-    IoThread, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node, RequestHandler,
+    IoThread, NODE_DOWN, NODE_HANDSHAKE, NODE_READY, Node, RequestHandler, node_throttle,
 )
 from fastprod._core.engine.sequences cimport (
     transaction_begin, transaction_end, transaction_tell,
@@ -269,7 +269,7 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
     elif event.kind == DO_TOPIC_ID:
         _set_topic_id(event)
     elif event.kind == DO_PRODUCER_ID:
-        io.producer_id = event.producer_id
+        fp_store_i64(&io.producer_id, event.producer_id)
         io.producer_epoch = event.producer_epoch
         io.asked_producer_id = False
         _set_producer_id_error(io, NULL)
@@ -297,8 +297,7 @@ cdef void _obey(IoThread* io, Event* event) noexcept nogil:
                 node.produce_version = event.produce_version
                 node_set_state(node, NODE_READY)
             elif event.kind == DO_THROTTLE:
-                node.throttled_until_ns = max(
-                    node.throttled_until_ns, io.now_ns + event.throttle_ns)
+                node_throttle(node, io.now_ns + event.throttle_ns)
             elif event.kind == DO_HOLD:
                 node.is_held = event.is_held
             elif event.kind == DO_SWAP:

@@ -11,7 +11,7 @@ from libc.string cimport strerror
 from fastprod._core.bytes.buffer_pool cimport pool_callback_bytes, pool_close, pool_free_bytes
 from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus, check
 from fastprod._core.bytes.sync cimport (
-    fp_add_i32, fp_load_i32, fp_load_i64, fp_ms_to_ns, fp_now_ns, fp_store_i32,
+    fp_add_i32, fp_load_i32, fp_load_i32_acq, fp_load_i64, fp_ms_to_ns, fp_now_ns, fp_store_i32,
 )
 from fastprod._core.codec.compressor cimport (
     CODEC_GZIP, CODEC_LZ4, CODEC_NONE, CODEC_SNAPPY, CODEC_ZSTD, compressor_new,
@@ -40,7 +40,9 @@ from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
 from fastprod._core.engine.sender cimport (
     io_abandon, io_destroy, io_init, sender_join, sender_start,
 )
-from fastprod._core.engine.sender_state cimport DRAIN_AND_STOP, IoThread, NODE_READY, Node, STOP_NOW
+from fastprod._core.engine.sender_state cimport (
+    DRAIN_AND_STOP, IoThread, NODE_READY, Node, STOP_NOW, node_known, node_seen,
+)
 from fastprod._core.engine.sticky_partitioner cimport sticky_set_partitions
 from fastprod._core.io.layer cimport Layer
 
@@ -527,30 +529,29 @@ cdef class Engine:
 
     def is_node_ready(self, int slot):
         """Whether a node takes Produce requests, as far as can be told from another thread."""
-        return (0 <= slot < self.io.node_count and self.io.nodes[slot] != NULL
-                and self.io.nodes[slot].state == NODE_READY)
+        cdef Node* node = node_seen(&self.io, slot)
+        return node != NULL and fp_load_i32_acq(&node.state) == NODE_READY
 
     @property
     def has_producer_id(self):
         """Whether idempotence lets records go."""
-        return not self.io.idempotent or self.io.producer_id >= 0 or self.io.is_transactional
+        is_known = fp_load_i64(&self.io.producer_id) >= 0
+        return not self.io.idempotent or is_known or self.io.is_transactional
 
     @property
     def in_flight_count(self):
         """Requests in flight to all nodes."""
-        return sum(self.flights(slot) for slot in range(self.io.node_count))
+        return sum(self.flights(slot) for slot in range(fp_load_i32_acq(&self.io.node_count)))
 
     def is_throttled(self, int slot):
         """Whether a node wants to be left alone now (P-G.8)."""
-        if 0 <= slot < self.io.node_count and self.io.nodes[slot] != NULL:
-            return self.io.nodes[slot].throttled_until_ns > fp_now_ns()
-        return False
+        cdef Node* node = node_seen(&self.io, slot)
+        return node != NULL and fp_load_i64(&node.throttled_until_ns) > fp_now_ns()
 
     def flights(self, int slot):
         """Requests in flight to one node, as far as can be told from another thread."""
-        if 0 <= slot < self.io.node_count and self.io.nodes[slot] != NULL:
-            return self.io.nodes[slot].flights.count
-        return 0
+        cdef Node* node = node_seen(&self.io, slot)
+        return 0 if node == NULL else fp_load_i32_acq(&node.flights.count)
 
     def counters(self):
         """Totals and gauges; see engine.pyi."""
@@ -559,8 +560,8 @@ cdef class Engine:
         if not self.is_abandoned:
             callback_bytes = pool_callback_bytes(&self.accumulator.pool)
             available_bytes = max(0, pool_free_bytes(&self.accumulator.pool) - callback_bytes)
-        found.update(
-            buffer_available_bytes=available_bytes, buffer_callback_bytes=callback_bytes,
+        return dict(
+            found, buffer_available_bytes=available_bytes, buffer_callback_bytes=callback_bytes,
             waiting_threads=fp_load_i32(&self.accumulator.pool.waiting),
             buffer_wait_ns=fp_load_i64(&self.accumulator.pool.wait_ns_total),
             buffer_exhausted=self.accumulator.pool.exhausted_total,
@@ -570,7 +571,6 @@ cdef class Engine:
             polls=fp_load_i64(&self.io.selector.polls),
             producer_id=self.io.producer_id, producer_epoch=self.io.producer_epoch,
             connections=self.io.selector.channel_count)
-        return found
 
     def measure(self, bint reset):
         """Everything that metrics() is made of. `reset`: maxima count from here on."""
@@ -584,9 +584,9 @@ cdef class Engine:
              "latency": copy_histogram(&io.latency, reset),
              "ack_time": copy_histogram(&io.ack_time, reset)},
             [
-                measure_node(io.nodes[slot], reset)
-                for slot in range(io.node_count)
-                if io.nodes[slot] != NULL and io.nodes[slot].home == io.nodes[slot]     # no spares
+                measure_node(node_known(io, slot), reset)
+                for slot in range(fp_load_i32_acq(&io.node_count))
+                if node_known(io, slot) != NULL
             ],
             [(<TopicRef>ref).measure(reset) for ref in list(self.topics.values())],
         )

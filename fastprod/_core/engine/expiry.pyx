@@ -2,7 +2,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport strlen
 
-from fastprod._core.bytes.sync cimport fp_mutex_lock, fp_mutex_unlock
+from fastprod._core.bytes.sync cimport (
+    fp_mutex_lock, fp_mutex_unlock, fp_store_i32_rel, fp_store_ptr,
+)
 from fastprod._core.delivery.result cimport ERR_EXPIRED
 from fastprod._core.engine.accumulator cimport Partition, PartitionList
 from fastprod._core.engine.completion cimport batch_fail, batch_release
@@ -73,7 +75,7 @@ cdef void expire(IoThread* io) noexcept nogil:
 cdef void _claim(ProducerBatch* batch) noexcept nogil:
     """Those from `batch` on leave the queue: it is too late to take records back."""
     while batch != NULL:
-        batch.result.batch = NULL
+        fp_store_ptr(&batch.result.batch, NULL)
         batch = batch.next
 
 
@@ -88,7 +90,7 @@ cdef void _abort_partition(IoThread* io, Partition* p, int32_t code) noexcept no
     _claim(batch)
     p.head = NULL
     p.tail = NULL
-    p.queue_count = 0
+    fp_store_i32_rel(&p.queue_count, 0)
     fp_mutex_unlock(&p.lock)
     while batch != NULL:
         following = batch.next
@@ -129,7 +131,7 @@ cdef void _abort_undrained(
     else:
         last.next = NULL
     p.tail = last
-    p.queue_count = kept
+    fp_store_i32_rel(&p.queue_count, kept)
     fp_mutex_unlock(&p.lock)
     while batch != NULL:
         following = batch.next
@@ -157,7 +159,7 @@ cdef ProducerBatch* _take_purged(Partition* p, int64_t purged) noexcept nogil:
             batch.next = NULL
             end[0] = batch
             end = &batch.next
-            p.queue_count -= 1
+            fp_store_i32_rel(&p.queue_count, p.queue_count - 1)
         else:
             p.tail = batch
             at = &batch.next

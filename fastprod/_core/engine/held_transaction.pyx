@@ -20,7 +20,9 @@ from fastprod._core.engine.in_flight cimport (
 )
 from fastprod._core.engine.node_connection cimport node_in_slot, node_send, request_take, tell
 from fastprod._core.engine.ready_list cimport touch_all
-from fastprod._core.engine.sender_state cimport IoThread, NODE_READY, Node, RequestHandler
+from fastprod._core.engine.sender_state cimport (
+    IoThread, NODE_READY, Node, RequestHandler, node_throttle,
+)
 from fastprod._core.io.channel cimport channel_is_sending
 
 cdef enum:
@@ -178,9 +180,8 @@ cdef FpStatus _answered(
     cdef bint is_known = (
         question != NULL and _begins_so(data, size, question, question.address_bytes))
     if is_known:        # of what makes no sense the throttle time makes none
-        node.throttled_until_ns = max(
-            node.throttled_until_ns,
-            io.now_ns + <int64_t>(fp_get_u32(data + THROTTLE_AT) & 0x7FFFFFFF) * MS)
+        node_throttle(
+            node, io.now_ns + <int64_t>(fp_get_u32(data + THROTTLE_AT) & 0x7FFFFFFF) * MS)
     if not io.transaction_is_held or request.token != io.question_number:
         return FP_OK        # of a transaction that has been given up
     io.question_is_out = False

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 
+from fastprod._core.bytes.sync cimport fp_store_i32_rel
 from fastprod._core.io.channel cimport fp_iovec
 from fastprod._core.records.record_batch cimport ProducerBatch
 
@@ -87,7 +88,7 @@ cdef void in_flight_add(InFlightRequests* flights, Request* request) noexcept no
     else:
         flights.newest.next = request
     flights.newest = request
-    flights.count += 1
+    fp_store_i32_rel(&flights.count, flights.count + 1)
     if request.kind == REQUEST_PRODUCE:
         flights.produce_count += 1
 
@@ -99,7 +100,7 @@ cdef Request* in_flight_pop(InFlightRequests* flights) noexcept nogil:
     flights.oldest = request.next
     if flights.oldest == NULL:
         flights.newest = NULL
-    flights.count -= 1
+    fp_store_i32_rel(&flights.count, flights.count - 1)
     if request.kind == REQUEST_PRODUCE:
         flights.produce_count -= 1
     request.next = NULL
@@ -120,7 +121,7 @@ cdef Request* in_flight_pop_newest(InFlightRequests* flights) noexcept nogil:
         flights.oldest = NULL
     else:
         before.next = NULL
-    flights.count -= 1
+    fp_store_i32_rel(&flights.count, flights.count - 1)
     if request.kind == REQUEST_PRODUCE:
         flights.produce_count -= 1
     return request

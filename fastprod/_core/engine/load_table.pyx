@@ -55,7 +55,7 @@ cdef bint _make_table(IoThread* io, Topic* topic, int32_t count) noexcept nogil:
         known += 1
         if _is_slow(io, io.nodes[slot]):
             continue
-        length = partitions[i].queue_count
+        length = fp_load_i32_acq(&partitions[i].queue_count)
         io.load[used] = i
         io.load[io.load_capacity + used] = length
         waiting += length

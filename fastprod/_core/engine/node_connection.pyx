@@ -7,7 +7,9 @@ from libc.string cimport strdup, strlen
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.kafka_errors cimport NETWORK_EXCEPTION, REQUEST_TIMED_OUT
-from fastprod._core.bytes.sync cimport fp_now_ns
+from fastprod._core.bytes.sync cimport (
+    fp_now_ns, fp_store_i32_rel, fp_store_i64, fp_store_ptr,
+)
 from fastprod._core.bytes.wire cimport fp_get_u32
 from fastprod._core.engine.control_queue cimport (
     Event, FAULT_CORRELATION, FAULT_GARBLED, FAULT_UNASKED, ON_CONNECTED, ON_DISCONNECTED,
@@ -45,9 +47,9 @@ cdef Node* node_in_slot(IoThread* io, int32_t slot) noexcept nogil:
         made.node_id = -1
         made.produce_version = -1
         made.home = made
-        io.nodes[slot] = made
+        fp_store_ptr(<void**>&io.nodes[slot], made)
     if slot >= io.node_count:
-        io.node_count = slot + 1
+        fp_store_i32_rel(&io.node_count, slot + 1)
     return io.nodes[slot]
 
 
@@ -95,7 +97,7 @@ cdef void _tell_disconnected(
 
 
 cdef void node_set_state(Node* node, int32_t state) noexcept nogil:
-    node.state = state
+    fp_store_i32_rel(&node.state, state)
     node.connect_asked = False
 
 
@@ -215,7 +217,7 @@ cdef void node_connect(IoThread* io, Event* event) noexcept nogil:
     free(node.name)
     node.name = strdup(<char*>event.data + event.address_bytes)
     node.next_correlation = 0
-    node.throttled_until_ns = 0
+    fp_store_i64(&node.throttled_until_ns, 0)
     node.is_held = False
     node.channel = _open_channel(io, node, event, &err)
     if node.channel == NULL:

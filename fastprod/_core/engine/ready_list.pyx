@@ -2,7 +2,8 @@
 from libc.stdint cimport int32_t, int64_t
 
 from fastprod._core.bytes.sync cimport (
-    fp_fence, fp_load_i32_acq, fp_mutex_lock, fp_mutex_unlock, fp_store_i32, fp_xchg_ptr,
+    fp_fence, fp_load_i32_acq, fp_load_ptr, fp_mutex_lock, fp_mutex_unlock, fp_store_i32,
+    fp_store_i32_rel, fp_store_ptr, fp_xchg_ptr,
 )
 from fastprod._core.engine.accumulator cimport (
     BETWEEN_TRANSACTIONS, CLOSED, Partition, PartitionList, batch_is_full,
@@ -57,7 +58,7 @@ cdef void touch(IoThread* io, Partition* p) noexcept nogil:
 cdef void take_announced(IoThread* io) noexcept nogil:
     cdef Partition* p
     cdef Partition* following
-    if io.accumulator.announced == NULL:
+    if fp_load_ptr(&io.accumulator.announced) == NULL:
         return
     p = <Partition*>fp_xchg_ptr(&io.accumulator.announced, NULL)
     while p != NULL:
@@ -188,7 +189,7 @@ cdef HeadState head_state(IoThread* io, Partition* p, int64_t* due_ns) noexcept 
         due_ns[0] = head.last_attempt_ns + head.backoff_ns
         if io.now_ns < due_ns[0]:
             return HEAD_HELD
-    if (head.is_retry or p.queue_count > 1 or head.result.urgent
+    if (head.is_retry or p.queue_count > 1 or fp_load_i32_acq(&head.result.urgent)
             or batch_is_full(io.accumulator, head)):
         return HEAD_DUE
     due_ns[0] = head.last_attempt_ns + _linger_ns(io)
@@ -211,9 +212,9 @@ cdef void _look(IoThread* io, Partition* p) noexcept nogil:
     io.counters.looks += 1
     if p.has_unresolved or p.needs_bump:
         sequence_settle(io, p)
-    if io.is_transactional and p.queue_count > 0:
+    if io.is_transactional and fp_load_i32_acq(&p.queue_count) > 0:
         transaction_join(io, p)
-    if p.queue_count > 0:       # one that it gets now is announced
+    if fp_load_i32_acq(&p.queue_count) > 0:     # one that it gets now is announced
         fp_mutex_lock(&p.lock)
         state = head_state(io, p, &due_ns)
         if state != HEAD_NONE:
@@ -251,9 +252,10 @@ cdef void look_at_touched(IoThread* io) noexcept nogil:
 
 cdef bint _is_pressed(IoThread* io) noexcept nogil:
     """Every linger is off: somebody flushes, or a transaction or all ends."""
+    cdef int32_t closed = fp_load_i32_acq(&io.accumulator.closed)
     return (
-        io.accumulator.flushing > 0
-        or io.accumulator.closed == CLOSED or io.accumulator.closed == BETWEEN_TRANSACTIONS
+        fp_load_i32_acq(&io.accumulator.flushing) > 0
+        or closed == CLOSED or closed == BETWEEN_TRANSACTIONS
     )
 
 
@@ -296,7 +298,7 @@ cdef bint node_takes_along(IoThread* io, Node* node) noexcept nogil:
 
 
 cdef bint _ends_lingers(IoThread* io, Node* node) noexcept nogil:
-    cdef bint is_short = io.accumulator.pool.waiting > 0
+    cdef bint is_short = fp_load_i32_acq(&io.accumulator.pool.waiting) > 0
     if _is_pressed(io):
         return True
     if not io.adaptive:
@@ -327,6 +329,6 @@ cdef ProducerBatch* queue_pop(Partition* p) noexcept nogil:
     if p.head == NULL:
         p.tail = NULL
     head.next = NULL
-    head.result.batch = NULL        # from here on it is too late to take records back
-    p.queue_count -= 1
+    fp_store_ptr(&head.result.batch, NULL)      # from here on it is too late to take records back
+    fp_store_i32_rel(&p.queue_count, p.queue_count - 1)
     return head

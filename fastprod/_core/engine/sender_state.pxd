@@ -1,9 +1,11 @@
-"""Everything the I/O thread of one producer owns. Structures only; the work is in drain,
-completion and sender."""
+"""Everything the I/O thread of one producer owns. Structures, and what other threads may see of
+them; the work is in drain, completion and sender."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
-from fastprod._core.bytes.sync cimport fp_mutex, fp_wake
+from fastprod._core.bytes.sync cimport (
+    fp_load_i32_acq, fp_load_ptr, fp_mutex, fp_store_i64, fp_wake,
+)
 from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, PartitionList, Topic
 from fastprod._core.engine.control_queue cimport Event, EventQueue
@@ -53,7 +55,8 @@ cdef struct Node:
     # node's, whose session ends (KIP-368). No partition is led by a spare, and no records go to it;
     # its requests and bytes count as its node's.
     #
-    # OWNER    IoThread.nodes.   THREADS the I/O thread (counters: relaxed atomics).
+    # OWNER    IoThread.nodes.   THREADS the I/O thread; others read what `node_seen`
+    # finds, state, throttled_until_ns and flights.count by acquiring loads, figures as they are.
     int32_t slot
     int32_t node_id
     int32_t state               # NodeState
@@ -231,3 +234,21 @@ cdef struct IoThread:
     Histogram queue_time        # creation-to-drain of batches
     Histogram latency           # send-to-response of Produce
     Histogram ack_time          # of records: their batch's creation-to-acknowledgement
+
+
+# The node in `slot`, for other threads than the one that has the loop; NULL: there is none yet.
+cdef inline Node* node_seen(IoThread* io, int32_t slot) noexcept nogil:
+    if not 0 <= slot < fp_load_i32_acq(&io.node_count):
+        return NULL
+    return <Node*>fp_load_ptr(<void**>&io.nodes[slot])
+
+
+# The same; NULL also for a spare connection, whose figures are its home's.
+cdef inline Node* node_known(IoThread* io, int32_t slot) noexcept nogil:
+    cdef Node* node = node_seen(io, slot)
+    return node if node != NULL and node.home == node else NULL
+
+
+# Leave it alone until then, or until the later moment that was asked for before (P-G.8).
+cdef inline void node_throttle(Node* node, int64_t until_ns) noexcept nogil:
+    fp_store_i64(&node.throttled_until_ns, max(node.throttled_until_ns, until_ns))

@@ -22,7 +22,7 @@ from fastprod._core.engine.accumulator cimport (
 )
 from fastprod._core.producer.bulk_rows cimport (
     REFUSED, UNKNOWN_SIZE, Row, BatchRef, collect_arrays, collect_ranges, rows_count_done,
-    TopicSlot, rows_first_indexes, rows_next_failed, rows_note, rows_pending, rows_wait,
+    TopicSlot, rows_first_indexes, rows_list, rows_next_failed, rows_note, rows_pending, rows_wait,
     slot_reserve, times_note,
 )
 from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_run_end
@@ -564,8 +564,8 @@ cdef class BulkFuture:
         if not callable(function):
             raise TypeError(f"a callback must be callable, not {type(function).__name__}")
         self._check_fork()
-        if self.batch_ref_count > 0:    # now: what raises later would leave the parts half told
-            need_drain(self.batch_refs[0].result.incomplete)    # others run meanwhile
+        # Now: what raises later would leave the parts half told. Others run meanwhile.
+        need_drain(rows_list(self.batch_refs, self.batch_ref_count))
         if self.callbacks is not None:
             self.callbacks.append(function)
             if self.pending_parts == 0:

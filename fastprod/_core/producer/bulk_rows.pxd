@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
-from fastprod._core.delivery.result cimport Result
+from fastprod._core.delivery.result cimport Incomplete, Result
 from fastprod._core.engine.accumulator cimport Appended, Topic
 from fastprod._core.records.record_batch cimport Record
 
@@ -52,6 +52,8 @@ cdef FpStatus rows_wait(
 # By batch_ref the index of its first row there; the caller's to free. NULL: no memory.
 cdef uint32_t* rows_first_indexes(
     const Row* rows, int64_t row_count, uint32_t batch_ref_count) noexcept nogil
+# The list that some of the batches are on; NULL: all are done.
+cdef Incomplete* rows_list(BatchRef* batch_refs, uint32_t batch_ref_count) noexcept nogil
 # (partitions, offsets, timestamps) of the rows, as numpy arrays. Requires: all are done.
 cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times)
 # (records, bytes, OffsetRanges) of the rows that were delivered. Requires: all are done.

@@ -7,7 +7,8 @@ from libc.string cimport memset
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_TIMEDOUT, FpStatus, check
 from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_load_ptr, fp_now_ns
 from fastprod._core.delivery.result cimport (
-    ERR_CANCELLED, ERR_NONE, RESULT_DONE, RESULT_SPLIT, Result, result_resolve,
+    ERR_CANCELLED, ERR_NONE, Incomplete, RESULT_DONE, RESULT_SPLIT, Result, result_list,
+    result_resolve,
 )
 from fastprod._core.delivery.wait_habit cimport end_wait, wait_slice
 from fastprod._core.records.record_batch cimport Record
@@ -232,6 +233,16 @@ cdef uint32_t* rows_first_indexes(
             if rows[i].batch_ref != REFUSED:
                 first[rows[i].batch_ref] = rows[i].index
     return first
+
+
+cdef Incomplete* rows_list(BatchRef* batch_refs, uint32_t batch_ref_count) noexcept nogil:
+    cdef uint32_t ref
+    cdef Incomplete* list
+    for ref in range(batch_ref_count):
+        list = result_list(batch_refs[ref].result)
+        if list != NULL:
+            return list
+    return NULL
 
 
 cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times):

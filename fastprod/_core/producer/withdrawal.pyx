@@ -9,8 +9,8 @@ from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_store_ptr
 from fastprod._core.delivery.future cimport RecordFuture
 from fastprod._core.delivery.index_set cimport IndexSet, index_set_rank
 from fastprod._core.delivery.result cimport (
-    ERR_CANCELLED, RESULT_DONE, AttachedFuture, Result, result_attached, result_new_apart,
-    result_part, result_release, result_retain, result_take_all_back,
+    ERR_CANCELLED, RESULT_DONE, AttachedFuture, Result, result_attached, result_is_queued,
+    result_new_apart, result_part, result_release, result_retain, result_take_all_back,
 )
 from fastprod._core.producer.bulk_rows cimport REFUSED, BatchRef, Row
 
@@ -54,7 +54,7 @@ cdef int withdraw(
     try:
         check(status)
         for ref in range(batch_ref_count):
-            if batch_refs[ref].result.batch != NULL:
+            if result_is_queued(batch_refs[ref].result):
                 _withdraw_from(
                     &batch_refs[ref], indexes.items + start,
                     <uint32_t>(indexes.ends[ref] - start), told)

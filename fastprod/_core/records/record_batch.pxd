@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 
 from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.sync cimport fp_store_i32_rel
 from fastprod._core.bytes.varint cimport varint_put, varint_size
 from fastprod._core.codec.compressor cimport Compressor, Span
 from fastprod._core.delivery.result cimport Incomplete, Result
@@ -168,7 +169,7 @@ cdef inline void batch_append(
     batch.record_bytes += size
     if size > batch.largest_record:
         batch.largest_record = size
-    batch.result.count = batch.count
+    fp_store_i32_rel(<int32_t*>&batch.result.count, batch.count)
 
 cdef void sealer_free(Sealer* sealer) noexcept nogil
 # Compress if asked, sum, give unused slabs back. FP_OK; else the batch cannot be sent.

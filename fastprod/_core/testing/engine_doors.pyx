@@ -3,7 +3,7 @@ from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_now_ns
+from fastprod._core.bytes.sync cimport fp_load_i32_acq, fp_mutex_lock, fp_mutex_unlock, fp_now_ns
 from fastprod._core.delivery.result cimport incomplete_record_count
 from fastprod._core.engine.control_queue cimport (
     Event, EventQueue, event_free, event_new, event_push, event_queue_destroy, event_queue_init,
@@ -23,10 +23,11 @@ from fastprod._core.engine.timer_heap cimport (
 
 
 def incomplete_for_test(Engine engine):
-    return (
-        engine.accumulator.incomplete.batch_count,
-        incomplete_record_count(&engine.accumulator.incomplete, UINT64_MAX),
-    )
+    cdef int64_t batches
+    fp_mutex_lock(&engine.accumulator.incomplete.lock)
+    batches = engine.accumulator.incomplete.batch_count
+    fp_mutex_unlock(&engine.accumulator.incomplete.lock)
+    return batches, incomplete_record_count(&engine.accumulator.incomplete, UINT64_MAX)
 
 
 cdef class TimersForTest:
