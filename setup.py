@@ -53,6 +53,10 @@ FLAGS = {
         ["-O1", "-g2", "-DFP_DEBUG=1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"],
         ["-fsanitize=address,undefined"],
     ),
+    "tsan": (
+        ["-O1", "-g2", "-DFP_DEBUG=1", "-fno-omit-frame-pointer", "-fsanitize=thread"],
+        ["-fsanitize=thread"],
+    ),
     # As asan, and tells ci/fuzz_coverage.c which edges were taken, and what was compared.
     "fuzz": (
         [

@@ -235,6 +235,13 @@ def steps() -> list[Step]:
             4_500,
             "tests/interop/test_soak.py",
         ),
+        Step(
+            "threads",
+            "ThreadSanitizer: 10 min of callers, loops, flushes, signals and closes; the faults",
+            ("ci/sanitize", "--threads"),
+            5_400,
+            {"FASTPROD_SCALE": "100"},
+        ),
         *chaos_steps(),
         *broker_steps(),
         *security_steps(),

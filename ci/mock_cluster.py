@@ -48,6 +48,8 @@ class MockCluster:
             [sys.executable, __file__, str(self._brokers)],
             self._folder / "log",
             folder=self._folder,
+            # Its threads do not live with the library of ThreadSanitizer.
+            env={name: text for name, text in os.environ.items() if name != "LD_PRELOAD"},
         )
         try:
             ready = self._process.wait_for_output(r"bootstrap (\S+)\n", START_TIMEOUT_S)

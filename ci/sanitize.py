@@ -1,12 +1,15 @@
-"""Runs the engine's tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Runs the engine's tests under AddressSanitizer and UndefinedBehaviorSanitizer, or another one.
 
     ci/sanitize                     the tests of TESTS
     ci/sanitize tests/threads -k x  pytest arguments instead
+    ci/sanitize --threads ...       the same with ThreadSanitizer and THREAD_TESTS
 
-A copy of the checkout is built with FASTPROD_BUILD=asan in a folder outside of it, which stays, so
-that the next run builds what has changed only. The sanitizers write what they find into files, so
-that no report of a child process is missed; any report fails the run. Leaks are not looked for:
-the interpreter itself leaves memory behind.
+A copy of the checkout is built with FASTPROD_BUILD=asan, or tsan, in a folder outside of it, which
+stays, so that the next run builds what has changed only. The sanitizers write what they find into
+files, so that no report of a child process is missed; any report fails the run. Leaks are not
+looked for: the interpreter itself leaves memory behind. What ThreadSanitizer leaves alone is in
+ci/tsan.txt; it sees the interpreter's lock, which is made of mutexes, and so no race where it is
+held.
 """
 
 from __future__ import annotations
@@ -37,15 +40,28 @@ TESTS = (
     "tests/unit/broker/network/test_processor_hostile.py",
     "tests/broker_faults/test_hostile.py",
 )
+# Without a fork of many threads, and without librdkafka in the process: it uses threads that this
+# sanitizer does not know, and crashes.
+THREAD_TESTS = (
+    "tests/threads",
+    "tests/faults",
+    *(
+        f"--ignore=tests/faults/test_{name}.py"
+        for name in ("bulk_arrays", "columns", "exit", "fork", "sasl_tokens", "signals")
+    ),
+    *("-k", "not fork and not child"),
+)
 BUILD_TIMEOUT_S = 1_800
 RUN_TIMEOUT_S = 3_600
 OPTIONS = {
     # The pool's tests ask for more memory than there is, and want to be told so.
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:log_path={reports}/address",
     "UBSAN_OPTIONS": "print_stacktrace=1:log_path={reports}/undefined",
+    "TSAN_OPTIONS": "exitcode=0:suppressions={tree}/ci/tsan.txt:log_path={reports}/thread",
     # Python's own allocator would hide what happens in small blocks.
     "PYTHONMALLOC": "malloc",
 }
+MARKS = {"asan": "__asan_init", "tsan": "__tsan_init"}
 
 
 def tree_folder(name: str = "sanitize") -> Path:
@@ -93,57 +109,65 @@ def build(tree: Path, mode: str = "asan") -> None:
         sys.exit(f"ci/sanitize: the build failed:\n{tail}")
 
 
-def runtime_library() -> str:
+def runtime_library(mode: str) -> str:
     """The sanitizer's shared library, which must be in the process before anything else."""
+    name = f"lib{mode}.so"
     found = subprocess.run(
-        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
     ).stdout.strip()
     if not Path(found).is_absolute():
-        sys.exit("ci/sanitize: gcc has no libasan.so here: install its package (libasan)")
+        sys.exit(f"ci/sanitize: gcc has no {name} here: install its package (lib{mode})")
     return str(Path(found).resolve())
 
 
-def sanitized(tree: Path, reports: Path) -> dict[str, str]:
+def sanitized(tree: Path, reports: Path, mode: str = "asan") -> dict[str, str]:
     """The environment in which the tests run."""
-    options = {name: text.format(reports=reports) for name, text in OPTIONS.items()}
-    library = {"LD_PRELOAD": runtime_library()}
+    options = {name: text.format(reports=reports, tree=tree) for name, text in OPTIONS.items()}
+    library = {"LD_PRELOAD": runtime_library(mode)}
     path = os.pathsep.join((str(tree), str(tree / "ci")))
     return {**os.environ, **options, **library, "PYTHONPATH": path}
 
 
-def run_tests(tree: Path, reports: Path, arguments: Sequence[str]) -> int:
+def run_tests(tree: Path, reports: Path, arguments: Sequence[str], mode: str = "asan") -> int:
     """Run pytest; its exit code. Real Kafka is left out: a JVM does not live with the library."""
+    # ThreadSanitizer's map of the memory wants addresses that are not moved at random.
+    prefix = ("setarch", "-R") if mode == "tsan" else ()
     return subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *(*prefix, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-p", "sanitize_profile", "-m", "not kafka and not long", *arguments),
         ],
         cwd=tree,
-        env=sanitized(tree, reports),
+        env=sanitized(tree, reports, mode),
         timeout=RUN_TIMEOUT_S,
         check=False,
     ).returncode
 
 
-def is_instrumented(tree: Path) -> bool:
+def is_instrumented(tree: Path, mode: str = "asan") -> bool:
     """Do the modules carry the sanitizers? If not, that nothing is found would mean nothing."""
     modules = sorted((tree / "fastprod" / "_core").rglob("*.so"))
-    return bool(modules) and all(b"__asan_init" in path.read_bytes() for path in modules)
+    mark = MARKS[mode].encode()
+    return bool(modules) and all(mark in path.read_bytes() for path in modules)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Copy, build, run, look at the reports; 0 when there is none and all tests pass."""
-    tree = tree_folder()
+    mode, tests, name = "asan", TESTS, "sanitize"
+    if arguments[:1] == ["--threads"]:
+        arguments = arguments[1:]
+        mode, tests, name = "tsan", THREAD_TESTS, "sanitize-threads"
+    tree = tree_folder(name)
     reports = tree / "reports"
     began_s = time.monotonic()
     copy_tree(checkout.ROOT, tree)
-    build(tree)
-    if not is_instrumented(tree):
+    build(tree, mode)
+    if not is_instrumented(tree, mode):
         sys.exit("ci/sanitize: the build has no sanitizer in it")
     print(f"ci/sanitize: built in {time.monotonic() - began_s:.0f} s", flush=True)
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir()
-    code = run_tests(tree, reports, arguments or TESTS)
+    code = run_tests(tree, reports, arguments or tests, mode)
     found = sorted(reports.iterdir())
     for path in found:
         print(f"--- {path.name}\n{path.read_text(errors='replace')}", file=sys.stderr)

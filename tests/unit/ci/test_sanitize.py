@@ -20,6 +20,26 @@ int main(int count, char **names) {
 }
 """
 
+RACE = """
+#include <pthread.h>
+#include <unistd.h>
+static long total;
+static void *NAME(void *unused) {
+    for (int i = 0; i < 3; i++) {
+        total++;
+        usleep(1000);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, NAME, NULL);
+    NAME(NULL);
+    pthread_join(other, NULL);
+    return 0;
+}
+"""
+
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
@@ -60,10 +80,12 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The copy's folder, where nothing needs to be copied and built."""
     monkeypatch.setenv("FASTPROD_CACHE", str(tmp_path))
     tree = sanitize.tree_folder()
-    tree.mkdir()
+    for folder in (tree, sanitize.tree_folder("sanitize-threads")):
+        (folder / "ci").mkdir(parents=True)
+        shutil.copy(checkout.ROOT / "ci" / "tsan.txt", folder / "ci")
     monkeypatch.setattr(sanitize, "copy_tree", lambda source, target: None)
-    monkeypatch.setattr(sanitize, "build", lambda tree: None)
-    monkeypatch.setattr(sanitize, "is_instrumented", lambda tree: True)
+    monkeypatch.setattr(sanitize, "build", lambda tree, mode: None)
+    monkeypatch.setattr(sanitize, "is_instrumented", lambda tree, mode: True)
     return tree
 
 
@@ -77,14 +99,36 @@ def test_an_error_that_only_a_child_process_meets_fails_the_run(
         ["gcc", "-g", "-fsanitize=address,undefined", "-o", str(program), str(source)], check=True
     )
 
-    def run_tests(tree: Path, reports: Path, arguments: object) -> int:
-        environment = sanitize.sanitized(tree, reports)
+    def run_tests(tree: Path, reports: Path, arguments: object, mode: str) -> int:
+        environment = sanitize.sanitized(tree, reports, mode)
         subprocess.run([str(program)], env=environment, check=False)
         return 0
 
     monkeypatch.setattr(sanitize, "run_tests", run_tests)
     assert sanitize.main([]) == 1
     assert "heap-buffer-overflow" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "reports"), [("count", 1), ("__pyx_f_x_measure_node", 0)], ids=["told", "left alone"]
+)
+def test_two_threads_that_count_without_a_lock_fail_the_run(
+    stage: Path, monkeypatch: pytest.MonkeyPatch, name: str, reports: int
+) -> None:
+    """But for those in ci/tsan.txt."""
+    source, program = stage / "race.c", stage / "race"
+    source.write_text(RACE.replace("NAME", name))
+    subprocess.run(
+        ["gcc", "-g", "-pthread", "-fsanitize=thread", "-o", str(program), str(source)], check=True
+    )
+
+    def run_tests(tree: Path, reports: Path, arguments: object, mode: str) -> int:
+        environment = sanitize.sanitized(tree, reports, mode)
+        subprocess.run(["setarch", "-R", str(program)], env=environment, check=True)
+        return 0
+
+    monkeypatch.setattr(sanitize, "run_tests", run_tests)
+    assert sanitize.main(["--threads"]) == reports
 
 
 def test_without_a_report_the_tests_decide(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +155,6 @@ def test_a_build_without_sanitizers_is_not_believed(
 
 def test_every_test_that_is_named_exists() -> None:
     assert all((checkout.ROOT / name).exists() for name in sanitize.TESTS)
+    named = [name.removeprefix("--ignore=") for name in sanitize.THREAD_TESTS if "/" in name]
+    assert len(named) > 2
+    assert all((checkout.ROOT / name).exists() for name in named)
