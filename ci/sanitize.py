@@ -62,6 +62,7 @@ OPTIONS = {
     "PYTHONMALLOC": "malloc",
 }
 MARKS = {"asan": "__asan_init", "tsan": "__tsan_init"}
+NAMES = {"asan": "sanitize", "tsan": "sanitize-threads"}
 
 
 def tree_folder(name: str = "sanitize") -> Path:
@@ -153,10 +154,10 @@ def is_instrumented(tree: Path, mode: str = "asan") -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Copy, build, run, look at the reports; 0 when there is none and all tests pass."""
-    mode, tests, name = "asan", TESTS, "sanitize"
+    mode = "asan"
     if arguments[:1] == ["--threads"]:
-        arguments = arguments[1:]
-        mode, tests, name = "tsan", THREAD_TESTS, "sanitize-threads"
+        arguments, mode = arguments[1:], "tsan"
+    name, tests = NAMES[mode], THREAD_TESTS if mode == "tsan" else TESTS
     tree = tree_folder(name)
     reports = tree / "reports"
     began_s = time.monotonic()

@@ -83,7 +83,7 @@ cdef int need_drain(Incomplete* list) except -1:
 
 
 cdef int settled_state() except -1:
-    """From which state on a result is done to this thread: one that runs callbacks waits for none."""
+    """From which state on it is done to this thread: one that runs callbacks waits for none."""
     return RESULT_DELIVERING if PyThread_get_thread_ident() in _delivering else RESULT_DONE
 
 
