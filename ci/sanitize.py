@@ -44,6 +44,7 @@ TESTS = (
 # sanitizer does not know, and crashes.
 THREAD_TESTS = (
     "tests/threads",
+    "--ignore=tests/threads/test_transaction_stress.py",
     "tests/faults",
     *(
         f"--ignore=tests/faults/test_{name}.py"
