@@ -41,7 +41,7 @@ TESTS = (
     "tests/broker_faults/test_hostile.py",
 )
 # Without a fork of many threads, and without librdkafka in the process: it uses threads that this
-# sanitizer does not know, and crashes.
+# sanitizer does not know, and crashes. Nor what measures memory: the sanitizer's own counts, too.
 THREAD_TESTS = (
     "tests/threads",
     "--ignore=tests/threads/test_transaction_stress.py",
@@ -50,7 +50,7 @@ THREAD_TESTS = (
         f"--ignore=tests/faults/test_{name}.py"
         for name in ("bulk_arrays", "columns", "exit", "fork", "sasl_tokens", "signals")
     ),
-    *("-k", "not fork and not child"),
+    *("-k", "not fork and not child and not memory_is_gone"),
 )
 BUILD_TIMEOUT_S = 1_800
 RUN_TIMEOUT_S = 3_600

@@ -18,6 +18,7 @@ cdef enum:
     CLOSED = 1              # takes nothing more, what it has is to go
     CLOSED_AND_DISCARDS = 2     # takes nothing more, what it has is thrown away
     BETWEEN_TRANSACTIONS = 3    # takes nothing until the next one begins, what it has is to go
+    ABORTING = 4            # takes nothing until the next one begins, what it has is thrown away
 
 cdef struct PartitionList:
     # First come, first served. Through the partitions: nothing here can run out of memory.
@@ -157,7 +158,8 @@ cdef FpStatus accumulator_append(
 
 # Take nothing more: later appends are FP_CLOSED, and those under way have ended on return, so that
 # an I/O thread which is told to stop after this finds everything. `how`: CLOSED, or another of
-# those; BETWEEN_TRANSACTIONS changes nothing about what is closed for good. THREADS any.
+# those; the last two change nothing about what is closed for good, and an abort stays one. THREADS
+# any.
 cdef void accumulator_close(Accumulator* a, int32_t how) noexcept nogil
 # A transaction has begun: take records again, unless it was closed for good. THREADS any.
 cdef void accumulator_open(Accumulator* a) noexcept nogil

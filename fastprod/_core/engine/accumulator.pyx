@@ -428,7 +428,7 @@ cdef bint _take_back(
 
 cdef void accumulator_open(Accumulator* a) noexcept nogil:
     fp_mutex_lock(&a.topics_lock)
-    if a.closed == BETWEEN_TRANSACTIONS:
+    if a.closed >= BETWEEN_TRANSACTIONS:
         fp_store_i32(&a.incomplete.has_missed, 0)
         fp_store_i32(&a.closed, 0)
     fp_mutex_unlock(&a.topics_lock)
@@ -441,7 +441,8 @@ cdef void accumulator_close(Accumulator* a, int32_t how) noexcept nogil:
     cdef Partition* partition
     cdef int32_t i
     fp_mutex_lock(&a.topics_lock)
-    if how != BETWEEN_TRANSACTIONS or a.closed == 0:
+    if (how < BETWEEN_TRANSACTIONS or a.closed == 0
+            or (how == ABORTING and a.closed == BETWEEN_TRANSACTIONS)):
         fp_store_i32(&a.closed, how)
     topic = a.topics
     fp_mutex_unlock(&a.topics_lock)

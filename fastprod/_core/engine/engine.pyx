@@ -23,9 +23,9 @@ from fastprod._core.delivery.result cimport (
 )
 from fastprod._core.delivery.wait_habit cimport note_wait
 from fastprod._core.engine.accumulator cimport (
-    Accumulator, BETWEEN_TRANSACTIONS, CLOSED, CLOSED_AND_DISCARDS, Topic, accumulator_add_topic,
-    accumulator_close, accumulator_destroy, accumulator_init, accumulator_kick, accumulator_open,
-    topic_set_partition_count,
+    ABORTING, Accumulator, BETWEEN_TRANSACTIONS, CLOSED, CLOSED_AND_DISCARDS, Topic,
+    accumulator_add_topic, accumulator_close, accumulator_destroy, accumulator_init,
+    accumulator_kick, accumulator_open, topic_set_partition_count,
 )
 from fastprod._core.drive.caller_drive cimport drive_flush, let_callers_drive
 from fastprod._core.engine.control_commands cimport LeaderUpdate
@@ -274,7 +274,7 @@ cdef class Engine:
         command.producer_id = producer_id
         command.producer_epoch = epoch
         self._push(command, self.io.producer_id < 0 or (    # nothing waits for another epoch
-            fp_load_i32(&self.accumulator.closed) != BETWEEN_TRANSACTIONS))
+            fp_load_i32(&self.accumulator.closed) < BETWEEN_TRANSACTIONS))
 
     def set_producer_id_error(self, str text):
         """Say why there is no producer id."""
@@ -314,7 +314,7 @@ cdef class Engine:
 
     def abort_undrained(self, int code, str why):
         """Take no more records, and fail those that have never left. See engine.pyi."""
-        accumulator_close(&self.accumulator, BETWEEN_TRANSACTIONS)
+        accumulator_close(&self.accumulator, ABORTING)
         self._push(self._command(DO_ABORT_UNDRAINED, -1, why.encode() + b"\0", code))
 
     def end_transaction(self, int64_t token):
