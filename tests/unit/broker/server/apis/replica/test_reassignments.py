@@ -266,10 +266,12 @@ def test_a_folder_that_a_crash_has_left_is_no_replica(
 ) -> None:
     with BrokerWorld(brokers=4, data_dir=tmp_path) as world:
         found = made(world, 0, 1)
+        kept: list[ReplicaLog] = []
         with monkeypatch.context() as killed:
-            killed.setattr(ReplicaLog, "delete", lambda log: None)
+            killed.setattr(ReplicaLog, "delete", lambda log: kept.append(log))
             assert alter(world, 2, 3) == (NONE, None)
-            wait_for(lambda: found.replicas == [2, 3])
+            wait_for(lambda: len(kept) == 2)
+        assert found.replicas == [2, 3]
         assert (tmp_path / "node@1" / "t-0").exists()
     with BrokerWorld(brokers=4, data_dir=tmp_path) as world:
         assert not (tmp_path / "t-0").exists()
