@@ -6,7 +6,7 @@ Source: OffsetMetadataManager of Apache Kafka (pendingTransactionalOffsets, KIP-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata, TopicPartition
 
@@ -14,19 +14,29 @@ UNSTABLE: Final = OffsetAndMetadata(-1, -1, "", -1)
 """What is told of a partition that an open transaction says something about."""
 
 
+class _Pending(NamedTuple):
+    """What an open transaction says about a partition, and how many others had come before."""
+
+    order: int
+    offset: OffsetAndMetadata
+
+
 class GroupOffsets:
     """The offsets of one group. The caller has its lock.
+
+    What was written down last counts, whichever transaction ends last: compaction keeps that alone.
 
     Attributes:
         committed: what counts.
     """
 
-    __slots__ = ("_pending", "committed")
+    __slots__ = ("_order", "_pending", "committed")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        # By producer id. None: something newer was committed without a transaction.
-        self._pending: dict[int, dict[TopicPartition, OffsetAndMetadata | None]] = {}
+        self._order = 0
+        # By producer id. None: something newer has been committed.
+        self._pending: dict[int, dict[TopicPartition, _Pending | None]] = {}
 
     def __contains__(self, place: TopicPartition) -> bool:
         """Whether anything is kept about a partition."""
@@ -61,18 +71,28 @@ class GroupOffsets:
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
         """Take offsets that count once the producer's transaction is committed."""
-        self._pending.setdefault(producer_id, {}).update(offsets)
+        pending = self._pending.setdefault(producer_id, {})
+        for place, each in offsets.items():
+            self._order += 1
+            pending[place] = _Pending(self._order, each)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> bool:
         """Decide what a producer's transaction says; whether it said anything."""
         pending = self._pending.pop(producer_id, None)
         if pending is None:
             return False
-        if is_commit:
-            decided = {place: each for place, each in pending.items() if each is not None}
-            # Not `commit`: what others have pending may be newer.
-            self.committed.update(decided)
+        for place, each in pending.items() if is_commit else ():
+            if each is not None:
+                self.committed[place] = each.offset
+                self._outdate(place, each.order)
         return True
+
+    def _outdate(self, place: TopicPartition, order: int) -> None:
+        """Have nothing count that other open transactions said about a partition before."""
+        for pending in self._pending.values():
+            other = pending.get(place)
+            if other is not None and other.order < order:
+                pending[place] = None
 
     def remove(self, place: TopicPartition) -> None:
         """Forget a partition, also what open transactions say about it."""

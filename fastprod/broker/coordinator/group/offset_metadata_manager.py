@@ -146,14 +146,16 @@ class OffsetMetadataManager:
             As `Partition.append_marker`.
 
         Raises:
-            CoordinatorError: the groups of the partition are being loaded.
+            CoordinatorError: the groups of the partition are being loaded; the marker may be
+                written, and is to be written once more.
             LogError: the log refuses the marker.
             PartitionDeleted: the broker stops.
         """
         # First: whoever reads the log now would miss the marker.
-        groups = self._manager.items_in(partition)
+        self._manager.items_in(partition)
         appended = partition.append_marker(marker)
-        for group in groups:
+        # Again: another node may have begun to read it meanwhile, without the marker.
+        for group in self._manager.items_in(partition):
             with group.lock:
                 if group.offsets.end_transaction(marker.producer.id, marker.is_commit):
                     self.watch()

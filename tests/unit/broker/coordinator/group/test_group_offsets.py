@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fastprod.broker.coordinator.group.group_offsets import GroupOffsets
 from fastprod.broker.coordinator.group.group_records import OffsetAndMetadata
 
@@ -36,6 +38,24 @@ def test_a_commit_without_a_transaction_is_newer_than_what_is_open() -> None:
     assert offsets.is_pending(T0), "until the end"
     offsets.end_transaction(7, True)
     assert offsets.committed == {T0: at(9), T1: at(3)}
+
+
+@pytest.mark.parametrize("last", [7, 8])
+def test_of_two_transactions_the_one_that_spoke_last_counts(last: int) -> None:
+    """A late end must not take a group back to what was written down before."""
+    offsets = GroupOffsets()
+    first = 15 - last
+    offsets.add_pending(first, {T0: at(2), T1: at(3)})
+    offsets.add_pending(last, {T0: at(9)})
+    offsets.end_transaction(last, True)
+    offsets.end_transaction(first, True)
+    assert offsets.committed == {T0: at(9), T1: at(3)}
+    offsets.add_pending(first, {T0: at(10)})
+    offsets.add_pending(last, {T0: at(11)})
+    offsets.end_transaction(first, True)
+    assert offsets.committed[T0] == at(10)
+    offsets.end_transaction(last, True)
+    assert offsets.committed[T0] == at(11)
 
 
 def test_what_is_forgotten_does_not_come_back() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.coordinator.group.group import Group
 from fastprod.broker.coordinator.group.group_offsets import UNSTABLE
 from fastprod.broker.coordinator.partitioned_state import CoordinatorError
 from fastprod.broker.coordinator.transaction.transaction_metadata import TV_0, TV_2
@@ -425,6 +427,28 @@ def test_what_was_committed_without_a_transaction_meanwhile_counts() -> None:
     world.end(producer)
     assert world.fetched() == {T0: 7}
     assert world.restarted().fetched() == {T0: 7}
+
+
+def test_groups_that_another_node_reads_before_a_marker_is_written_get_it() -> None:
+    """Else their offsets would be undecided until the next move."""
+    world = TransactionWorld()
+    producer = world.begun()
+    world.add(producer, world.offsets_place())
+    world.commit_offset(producer, 5)
+    manager = world.coordinator.manager
+    items_in = manager.items_in
+
+    def found_too_early(partition: Partition) -> list[Group]:
+        manager.items_in = items_in  # type: ignore[method-assign]
+        found = items_in(partition)
+        move_leader(partition, 1 - world.node(), [0, 1])
+        assert world.offsets.fetch("g", [T0], world.node(), True)[1] == {T0: UNSTABLE}
+        return found
+
+    manager.items_in = found_too_early  # type: ignore[method-assign]
+    assert world.end(producer)[0] == NONE
+    assert world.state() == "CompleteCommit"
+    assert world.offsets.fetch("g", [T0], world.node(), True)[1][T0].offset == 5
 
 
 def test_groups_that_are_being_read_get_their_marker_later() -> None:
