@@ -277,10 +277,10 @@ class NetworkClient:
         self._connections.take_probe_answers()
         self._connect_warm_leaders(now_ms)
         return min(
+            self._do_transactions(now_ms),  # a caller waits for each of these
             self._connections.do_sasl(now_ms),
             self._maybe_update_metadata(now_ms),
             self._maybe_init_producer_id(now_ms),
-            self._do_transactions(now_ms),
             self._connections.connect_wanted(now_ms),
             self._connections.close_overdue(now_ms),
             LONGEST_SLEEP_MS if self._metrics is None else self._metrics.roll(),

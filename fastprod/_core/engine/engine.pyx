@@ -419,7 +419,7 @@ cdef class Engine:
 
     def next_event(self, timeout_s):
         """The oldest event, or None in time. See engine.pyi."""
-        cdef int64_t deadline_ns = _deadline(timeout_s)
+        cdef int64_t deadline_ns = 0 if timeout_s == 0 else _deadline(timeout_s)
         cdef Event* event
         if self.is_abandoned:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -67,10 +68,14 @@ class LastEnd:
         return self.question if self.is_followed else None
 
 
+@functools.lru_cache(maxsize=8)
 def ending_question(
     slot: int, client_id: str, transactional_id: str, *, committed: bool
 ) -> EndingQuestion:
-    """The question about a transaction that is being committed, or aborted."""
+    """The question about a transaction that is being committed, or aborted.
+
+    Kept, for a producer asks the same one behind every transaction.
+    """
     message = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     frame = describe_transactions.API.request_frame(VERSION, 0, client_id, message)
     # An array of one: no error, the id, the state.

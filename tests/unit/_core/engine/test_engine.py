@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 
 from fastprod._core.engine.control_queue import EventKind
@@ -66,6 +68,15 @@ def test_events_come_in_order_and_a_wait_for_one_has_a_bound() -> None:
         (EventKind.ON_WAKE, 0),
         (EventKind.ON_WARM_WANTED, 2),
     ]
+
+
+def test_a_look_for_an_event_does_not_sleep() -> None:
+    """A sleep that is over takes as long as the system's timers are late, some 75 us."""
+    made = engine()
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    for _ in range(500):
+        assert made.next_event(0) is None
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 250
 
 
 def test_nothing_to_flush_is_flushed_at_once() -> None:
