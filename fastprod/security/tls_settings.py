@@ -24,7 +24,7 @@ class TlsSettings(FrozenRecord):
         cipher_suites: suites of TLS 1.3 as OpenSSL lists them, with ':' between; None: its default.
         strict: whether certificates are checked as X509_V_FLAG_X509_STRICT does.
         partial_chain: whether a certificate in `ca` that did not sign itself ends a chain, too
-            (X509_V_FLAG_PARTIAL_CHAIN).
+            (X509_V_FLAG_PARTIAL_CHAIN), as in Java.
     """
 
     ca: PemSource | None = None
@@ -39,4 +39,4 @@ class TlsSettings(FrozenRecord):
     ciphers: str | None = None
     cipher_suites: str | None = None
     strict: bool = False
-    partial_chain: bool = False
+    partial_chain: bool = True

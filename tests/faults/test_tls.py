@@ -190,3 +190,32 @@ def test_a_broker_that_stays_away_is_no_failed_authentication(trusting: dict[str
     ):
         producer.send("t", b"x").result(PATIENCE_S)
     assert not isinstance(caught.value, AuthenticationError)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (ssl.VERIFY_DEFAULT, "is signed by"),
+        (ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN, "its certificate was refused"),
+        (ssl.VERIFY_X509_PARTIAL_CHAIN, ""),
+    ],
+)
+def test_a_context_of_the_callers_trusts_nobody_that_python_would_not(
+    tmp_path: Path, authority: CertificateAuthority, flags: ssl.VerifyFlags, words: str
+) -> None:
+    """A chain that ends at an intermediate, whose certificates lack what RFC 5280 demands."""
+    intermediate = CertificateAuthority(tmp_path / "between", "between", authority)
+    identity = intermediate.issue("good")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(intermediate.certificate)
+    context.verify_flags = flags
+    settings: dict[str, Any] = {"security_protocol": "SSL", "ssl_context": context}
+    if words:
+        with CountingListener(server_context(identity)) as listener:
+            assert words in _refused(listener, **settings)
+        return
+    with (
+        _broker(identity) as broker,
+        KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer,
+    ):
+        assert producer.send("t", b"x").result(PATIENCE_S).offset == 0

@@ -151,6 +151,7 @@ cdef extern from "c/fp_tls_api.h" nogil:
     int FP_TLS_BIO_CTRL_FLUSH
     int FP_TLS_NO_PARTIAL_WILDCARDS
     int FP_TLS_CRL_CHECK
+    int FP_TLS_STRICT
     int FP_TLS_PARTIAL_CHAIN
     int FP_TLS_NID_COMMON_NAME
     int FP_TLS_NID_SUBJECT_ALT_NAME

@@ -26,8 +26,8 @@ class TlsContext(Layer):
     them. OpenSSL is that of Python's own ``ssl`` module, which is not imported.
 
     Args:
-        ca: one or more certificates to trust, also ones that are not self-signed; None: the
-            system's, by OpenSSL's own rules (SSL_CERT_FILE, SSL_CERT_DIR).
+        ca: one or more certificates to trust; None: the system's, by OpenSSL's own rules
+            (SSL_CERT_FILE, SSL_CERT_DIR).
         certificate: our own, then those up to its root, if any. None: we have none.
         private_key: of our certificate; None: it is in `certificate` as well.
         key_password: for an encrypted key, or for `pkcs12`.
@@ -43,6 +43,9 @@ class TlsContext(Layer):
         server_side: for connections that others open to us.
         client_auth: of those: "none", "requested" (a certificate that is sent must be good) or
             "required".
+        strict: whether a server's certificates are checked as X509_V_FLAG_X509_STRICT does.
+        partial_chain: whether a server's chain may end at one of `ca` that is not self-signed, as
+            in Java.
 
     Raises:
         TlsContextError: what of it cannot be used, and why.
@@ -67,6 +70,8 @@ class TlsContext(Layer):
         cipher_suites: str | None = None,
         server_side: bool = False,
         client_auth: Literal["none", "requested", "required"] = "none",
+        strict: bool = False,
+        partial_chain: bool = True,
     ) -> None: ...
     @property
     def server_side(self) -> bool:

@@ -8,9 +8,9 @@ from fastprod._core.tls.openssl cimport (
     FP_TLS_CTRL_SET_MIN_PROTO_VERSION, FP_TLS_CTRL_SET_READ_AHEAD, FP_TLS_CTRL_SET_SESS_CACHE_MODE,
     FP_TLS_MODE_MOVING_WRITE_BUFFER, FP_TLS_MODE_RELEASE_BUFFERS,
     FP_TLS_OP_CIPHER_SERVER_PREFERENCE, FP_TLS_OP_NO_COMPRESSION, FP_TLS_OP_NO_RENEGOTIATION,
-    FP_TLS_PARTIAL_CHAIN, FP_TLS_SESS_CACHE_CLIENT_ONLY_CALLBACK, FP_TLS_VERIFY_PEER,
-    FP_TLS_VERIFY_REQUIRED, FP_TLS_VERSION_1_2, FP_TLS_VERSION_1_3, openssl, openssl_error,
-    openssl_load,
+    FP_TLS_PARTIAL_CHAIN, FP_TLS_SESS_CACHE_CLIENT_ONLY_CALLBACK, FP_TLS_STRICT,
+    FP_TLS_VERIFY_PEER, FP_TLS_VERIFY_REQUIRED, FP_TLS_VERSION_1_2, FP_TLS_VERSION_1_3, openssl,
+    openssl_error, openssl_load,
 )
 from fastprod._core.tls.tls_profile cimport TlsProfile, tls_profile_new
 from fastprod._core.tls.tls_session cimport tls_new_ticket, tls_session_prepare, tls_verify
@@ -71,7 +71,8 @@ cdef class TlsContext(Layer):
         bytes private_key=None, bytes key_password=None, bytes pkcs12=None, bytes crl=None,
         bint verify=True, bint check_host_name=True, str min_version="TLSv1.2",
         str max_version="TLSv1.3", str ciphers=None, str cipher_suites=None,
-        bint server_side=False, str client_auth="none",
+        bint server_side=False, str client_auth="none", bint strict=False,
+        bint partial_chain=True,
     ):
         cdef void* ctx
         cdef TlsProfile* profile
@@ -104,7 +105,7 @@ cdef class TlsContext(Layer):
         if server_side:
             _verify_clients(ctx, client_auth, ca)
         elif verify:
-            _trust(ctx, ca)
+            _trust(ctx, ca, strict, partial_chain)
             openssl.SSL_CTX_set_verify(ctx, FP_TLS_VERIFY_PEER, tls_verify)
         if crl is not None:
             _add_revocations(ctx, crl)
@@ -228,15 +229,18 @@ cdef int _use_certificates(void* ctx, bytes pem) except -1:
     return 0
 
 
-cdef int _trust(void* ctx, bytes pem) except -1:
+cdef int _trust(void* ctx, bytes pem, bint strict, bint partial_chain) except -1:
+    cdef void* store = openssl.SSL_CTX_get_cert_store(ctx)
+    if strict:
+        openssl.X509_STORE_set_flags(store, FP_TLS_STRICT)
     if pem is None:
         if openssl.SSL_CTX_set_default_verify_paths(ctx) != 1:
             raise TlsContextError(
                 "ca", f"the system's certificates cannot be read: {openssl_error()}")
         return 0
     _read_certificates(ctx, pem, AS_TRUSTED, "ca")
-    # As in Java, whoever is trusted need not be a root.
-    openssl.X509_STORE_set_flags(openssl.SSL_CTX_get_cert_store(ctx), FP_TLS_PARTIAL_CHAIN)
+    if partial_chain:
+        openssl.X509_STORE_set_flags(store, FP_TLS_PARTIAL_CHAIN)
     return 0
 
 

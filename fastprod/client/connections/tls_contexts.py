@@ -95,6 +95,8 @@ class TlsContexts:
                 max_version=settings.max_version,
                 ciphers=_plain(settings.ciphers),
                 cipher_suites=_plain(settings.cipher_suites),
+                strict=settings.strict,
+                partial_chain=settings.partial_chain,
             )
         except TlsContextError as error:
             self._refuse(error)

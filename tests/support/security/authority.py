@@ -43,18 +43,25 @@ class CertificateAuthority:
     Args:
         folder: for the files; made if it is missing.
         name: common name.
+        issuer: who signs its certificate; None: itself.
     """
 
-    def __init__(self, folder: Path, name: str = "test authority") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "test authority",
+        issuer: CertificateAuthority | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named(name)
         now = datetime.datetime.now(datetime.UTC)
+        signer = issuer or self
         signed = (
-            _unsigned(self._name, self._name, self._key, now - HOUR, now + DAY)
+            _unsigned(self._name, signer._name, self._key, now - HOUR, now + DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(self._key, hashes.SHA256())
+            .sign(signer._key, hashes.SHA256())
         )
         self.certificate = folder / "authority.pem"
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
