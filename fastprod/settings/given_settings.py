@@ -17,6 +17,9 @@ _log = Log("fastprod.config")
 JAAS: Final = "sasl_jaas_config"
 """Kafka's setting that holds several of ours."""
 
+# librdkafka's word for the system's own certificates.
+_SYSTEMS: Final = "probe"
+
 # Ours that may be given as None, which is kafka-python's default for them.
 _NONE_MEANS_NOTHING: Final = (
     "ssl_",
@@ -48,6 +51,8 @@ def gather(
         if not isinstance(key, str):
             raise ConfigError(f"a setting's name must be a str, not {type(key).__name__}")
         name = key.replace(".", "_")
+        if name == "https_ca_location" and value == _SYSTEMS:
+            continue
         if name in known:
             if name in found and found[name][0].replace(".", "_") == name:
                 raise ConfigError(f"{key} is given twice (also as {found[name][0]})", key=key)
@@ -103,8 +108,8 @@ def _in_our_words(
         return []
     if value is None:
         return []
-    if name == "ssl_ca_location" and value == "probe":
-        return []  # the system's own certificates
+    if name == "ssl_ca_location" and value == _SYSTEMS:
+        return []
     if name == "ssl_check_hostname":
         checks = Setting("boolean", "").parse(key, _resolved(key, value))
         return [(ours, "https" if checks else "none")]
@@ -135,7 +140,7 @@ def _refuse_or_ignore(key: str, name: str, value: Any, known: Mapping[str, Setti
         _log.info("%s is ignored: %s", key, reason)
         return
     words = WORDS.get(name)
-    if words is not None and str(value) in words:
+    if words is not None and str(value).strip().lower() in words:
         return
     reason = f"must be {' or '.join(words)}" if words is not None else REFUSED.get(name)
     if reason is not None:

@@ -141,9 +141,18 @@ class EndpointTokens:
     def _context(self) -> ssl.SSLContext | None:
         if not self._settings.url.lower().startswith("https:"):
             return None
-        if self._settings.ca is not None:
-            return ssl.create_default_context(cadata=self._settings.ca.read().decode())
-        return ssl.create_default_context(cafile=system_certificates())
+        ca = self._settings.ca
+        if ca is None:
+            return ssl.create_default_context(cafile=system_certificates())
+        # Comments between certificates may be in any encoding, which the ssl module does not take.
+        text = ca.read().decode("ascii", "surrogateescape").encode("ascii", "replace").decode()
+        try:
+            return ssl.create_default_context(cadata=text)
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"{ca.setting}: its certificates do not parse: {error.reason or error}",
+                key=ca.setting,
+            ) from None
 
     def _http_error(self, error: urllib.error.HTTPError) -> LoginError:
         body = b""

@@ -123,7 +123,7 @@ def test_settings_that_are_ignored_are_logged(name: str, caplog: pytest.LogCaptu
 
 def test_words_of_librdkafka_that_mean_nothing_special() -> None:
     for name, words in WORDS.items():
-        for word in words:
+        for word in (*words, *map(str.upper, words)):
             assert ProducerConfig({name: word}, bootstrap_servers="h:1").acks == -1
     text = refused({"sasl.oauthbearer.metadata.authentication.type": "azure_imds"})
     assert text.endswith("is refused: must be none")
@@ -175,3 +175,4 @@ def test_a_login_callback_handler_may_be_a_python_function() -> None:
 
 def test_probing_for_certificates_is_what_the_system_has() -> None:
     assert config(ssl_ca_location="probe").ssl_truststore_location is None
+    assert config(https_ca_location="probe").https_ca_location is None

@@ -19,8 +19,10 @@ import pytest
 
 from fastprod.client.sasl.login_error import LoginError
 from fastprod.client.sasl.token_endpoint import EndpointTokens
+from fastprod.security.pem_source import PemSource
 from fastprod.security.sasl_settings import JWT_BEARER, TokenEndpoint
 from fastprod.security.secret import Secret
+from support.security.authority import CertificateAuthority
 
 SECRET = "hush: & /?"
 
@@ -249,3 +251,24 @@ def test_an_endpoint_that_does_not_speak_tls(endpoint: Endpoint) -> None:
     url = endpoint.url.replace("http:", "https:")
     with pytest.raises(LoginError, match="could not be reached"):
         EndpointTokens(TokenEndpoint(url), {}).fetch()
+
+
+def test_certificates_may_have_comments_in_any_encoding(tmp_path: Path) -> None:
+    """As those of the brokers may."""
+    authority = CertificateAuthority(tmp_path)
+    words = "# F\u0151tan\u00fas\u00edtv\u00e1ny\n"
+    trusted = tmp_path / "trusted.pem"
+    for comment in (words.encode(), words.encode("utf-16"), b""):
+        trusted.write_bytes(comment + b"\n" + authority.certificate.read_bytes())
+        ca = PemSource(str(trusted), setting="https.ca.location")
+        tokens = EndpointTokens(TokenEndpoint("https://127.0.0.1:1/t", ca=ca), {})
+        with pytest.raises(LoginError, match="could not be reached: .* refused"):
+            tokens.fetch()
+
+
+def test_certificates_that_do_not_parse_are_named() -> None:
+    text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    ca = PemSource(text=text, setting="https.ca.pem")
+    tokens = EndpointTokens(TokenEndpoint("https://127.0.0.1:1/t", ca=ca), {})
+    with pytest.raises(LoginError, match=r"https\.ca\.pem: its certificates do not parse"):
+        tokens.fetch()
