@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,6 +242,12 @@ def steps() -> list[Step]:
             ("ci/sanitize", "--threads"),
             5_400,
             {"FASTPROD_SCALE": "100"},
+        ),
+        Step(
+            "wheel",
+            "sdist and wheel, installed without a compiler and a checkout",
+            (shutil.which("make") or "make", "-f", "Makefile", "wheel"),
+            1_800,
         ),
         *chaos_steps(),
         *broker_steps(),

@@ -17,6 +17,8 @@ import checkout
 
 COUNTING = "import pathlib; p = pathlib.Path('runs'); p.write_text(p.read_text() + 'x')"
 
+FOLDERS = ("tests/", "bench/", "ci/", "Makefile")
+
 
 def step(name: str, code: str, limit_s: float = 20.0) -> accept.Step:
     return accept.Step(name, f"runs {name}", (sys.executable, "-c", code), limit_s)
@@ -125,7 +127,7 @@ def test_every_step_has_a_name_of_its_own_and_its_files_exist() -> None:
     every = accept.steps()
     assert len({each.name for each in every}) == len(every)
     for each in every:
-        paths = [part for part in each.command if part.startswith(("tests/", "bench/", "ci/"))]
+        paths = [part for part in each.command if part.startswith(FOLDERS)]
         assert paths
         assert all((checkout.ROOT / path).exists() for path in paths), each.name
 
