@@ -322,7 +322,7 @@ class AsyncProducer(AsyncTransactions):
         """Send what is queued, then end the threads; give up what cannot be sent in time.
 
         One thread does it in the background, also when the call is cancelled. A second call waits
-        for the end of the first.
+        for the end of the first, up to its own timeout, and changes nothing about it.
 
         Args:
             timeout: seconds, 0 or more; default: no limit of its own (delivery_timeout_ms bounds
@@ -338,8 +338,9 @@ class AsyncProducer(AsyncTransactions):
         Awaits up to `timeout`.  Source: KafkaProducer.close; contract P-A.9.
         """
         check_timeout(timeout)
-        ending = self._ending
+        ending, longest_s = self._ending, timeout
         if ending is None:
+            longest_s = None  # the thread keeps to it
             ending = self._ending = concurrent.futures.Future()
             try:
                 threading.Thread(
@@ -354,7 +355,12 @@ class AsyncProducer(AsyncTransactions):
         elif ending.done():
             return
         self._bulk_thread.end()
-        await asyncio.shield(asyncio.wrap_future(ending))
+        waiter = asyncio.wrap_future(ending)
+        # It may fail when nobody is there any more to hear it.
+        waiter.add_done_callback(lambda it: it.cancelled() or it.exception())
+        await asyncio.wait((waiter,), timeout=longest_s)
+        if waiter.done():
+            waiter.result()
 
     async def start(self) -> None:
         """Do nothing: a producer is ready when it is made. aiokafka's name."""

@@ -299,6 +299,24 @@ def test_close_sends_what_is_queued_while_the_loop_goes_on(peer: Peer, run: Run)
     run(main())
 
 
+@EVERY_LOOP
+def test_a_second_close_waits_no_longer_than_its_own_time(peer: Peer, run: Run) -> None:
+    async def main() -> None:
+        producer = quick_async_producer(peer)
+        await soon(producer.warmup("t"))
+        peer.on(PRODUCE).hold()
+        future = producer.send_nowait("t", b"x")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(producer.close(), 0.05)
+        await soon(producer.close(0))
+        await soon(producer.close(0.05))
+        assert not future.done()
+        let_go(peer)
+        await soon(asyncio.gather(future, producer.close()))
+
+    run(main())
+
+
 def test_close_gives_up_in_time_and_says_how_many(peer: Peer) -> None:
     async def main() -> None:
         producer = quick_async_producer(peer)
