@@ -262,7 +262,7 @@ def test_certificates_may_have_comments_in_any_encoding(tmp_path: Path) -> None:
         trusted.write_bytes(comment + b"\n" + authority.certificate.read_bytes())
         ca = PemSource(str(trusted), setting="https.ca.location")
         tokens = EndpointTokens(TokenEndpoint("https://127.0.0.1:1/t", ca=ca), {})
-        with pytest.raises(LoginError, match="could not be reached: .* refused"):
+        with pytest.raises(LoginError, match=r"could not be reached: .* refused"):
             tokens.fetch()
 
 
