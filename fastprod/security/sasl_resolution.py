@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -156,6 +157,12 @@ def _endpoint(values: Mapping[str, Any], spelled: Mapping[str, str]) -> TokenEnd
             f"_secret",
             key=key,
         )
+    if not _is_url(url):
+        raise ConfigError(
+            f"{key} must be a URL: https://host:port/path, without spaces, beyond ASCII only in "
+            f"the host",
+            key=key,
+        )
     client_id = values["sasl_oauthbearer_client_credentials_client_id"]
     secret = values["sasl_oauthbearer_client_credentials_client_secret"]
     assertion_file = values["sasl_oauthbearer_assertion_file"]
@@ -185,6 +192,21 @@ def _endpoint(values: Mapping[str, Any], spelled: Mapping[str, str]) -> TokenEnd
         retry_backoff_max_s=values["sasl_login_retry_backoff_max_ms"] / 1000,
         header_urlencode=values["sasl_oauthbearer_header_urlencode"],
     )
+
+
+def _is_url(url: str) -> bool:
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        (host or "").encode("idna")
+    except ValueError:
+        return False
+    if parts.scheme == "file":
+        return bool(parts.path)
+    behind = parts.path + parts.query
+    return bool(host) and port != 0 and behind.isascii() and not re.search(r"[\s\0]", url)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -100,6 +100,8 @@ def read_body(answer: http.client.HTTPResponse) -> bytes:
     parts = []
     while part := answer.read1(_PART_BYTES):
         parts.append(part)
+    if answer.length:  # read1 takes the end of a connection for that of the answer
+        raise http.client.IncompleteRead(b"", answer.length)
     return b"".join(parts)
 
 

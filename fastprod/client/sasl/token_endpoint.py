@@ -80,11 +80,12 @@ class EndpointTokens:
     def _ask(self) -> tuple[object, float | None]:
         settings = self._settings
         bounds = Bounds(settings.connect_timeout_s, settings.read_timeout_s or _READ_TIMEOUT_S)
+        request = self._request()
         try:
-            with open_bounded(self._request(), bounds, self._context()) as answer:
+            with open_bounded(request, bounds, self._context()) as answer:
                 body = read_body(answer)
         except urllib.error.HTTPError as error:
-            raise self._http_error(error) from None
+            raise self._http_error(error, request) from None
         except (OSError, http.client.HTTPException) as error:
             why = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(why, TimeoutError) and why.errno is None:
@@ -92,7 +93,7 @@ class EndpointTokens:
             is_lasting = isinstance(why, ssl.SSLCertVerificationError)
             raise LoginError(
                 f"{self.name} could not be reached: "
-                f"{why or type(why).__name__}: check sasl_oauthbearer_token_endpoint_url",
+                f"{_in_a_line(why)}: check sasl_oauthbearer_token_endpoint_url",
                 is_lasting=is_lasting,
             ) from None
         except (ValueError, ConfigError) as error:
@@ -154,12 +155,14 @@ class EndpointTokens:
                 key=ca.setting,
             ) from None
 
-    def _http_error(self, error: urllib.error.HTTPError) -> LoginError:
+    def _http_error(
+        self, error: urllib.error.HTTPError, request: urllib.request.Request
+    ) -> LoginError:
         body = b""
         # Its status says enough if the rest does not come.
         with error, contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             body = error.read(_MOST_OF_AN_ERROR_BYTES)
-        said, hint = self._shown(body), ""
+        said, hint = self._shown(body, request), ""
         if error.code in (400, 401, 403):
             hint = "; check the client's id, secret or assertion, its scope and its grant"
         elif 300 <= error.code < 400:
@@ -169,8 +172,9 @@ class EndpointTokens:
             is_lasting=error.code in _LASTING_STATUS or 300 <= error.code < 400,
         )
 
-    def _shown(self, body: bytes) -> str:
-        """The error that RFC 6749 puts into an answer; nothing else of it is shown."""
+    def _shown(self, body: bytes, request: urllib.request.Request) -> str:
+        """The error that RFC 6749 puts into an answer; nothing else of it is shown, and nothing if
+        it repeats what the request proved itself by."""
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
@@ -179,10 +183,18 @@ class EndpointTokens:
             return ""
         words = [found.get("error"), found.get("error_description")]
         text = ": ".join([word for word in words if isinstance(word, str)])
-        secret = self._settings.client_secret
-        if secret is not None and secret.reveal() in text:
+        if any(secret in text for secret in self._secrets(request)):
             return ""
         return f" ({text[:_MOST_SHOWN]!r})" if text else ""
+
+    def _secrets(self, request: urllib.request.Request) -> list[str]:
+        """What must not be shown of a request, as it is and as it was sent."""
+        form = urllib.parse.parse_qs(bytes(request.data).decode())  # type: ignore[arg-type]
+        found = [*form.get("assertion", ()), *form.get("client_assertion", ())]
+        if self._settings.client_secret is not None:
+            found.append(self._settings.client_secret.reveal())
+            found.append(request.headers["Authorization"].removeprefix("Basic "))
+        return [*found, *map(urllib.parse.quote_plus, found)]
 
     def _token_in(self, body: bytes) -> tuple[object, float | None]:
         where = self.name
@@ -199,6 +211,12 @@ class EndpointTokens:
             return found["access_token"], float(life_s)
         except OverflowError:
             raise LoginError(f"{where} sent an expires_in that no clock has") from None
+
+
+def _in_a_line(error: object) -> str:
+    """An error's text, which may be what the other side sent."""
+    text = str(error)[:_MOST_SHOWN].strip() or type(error).__name__
+    return "".join([each if each.isprintable() else " " for each in text])
 
 
 def _path(url: str) -> str:

@@ -146,6 +146,12 @@ def test_a_token_or_an_assertion_in_a_file(settings: dict[str, Any]) -> None:
     [
         ({}, "OAUTHBEARER has nowhere to get tokens from"),
         ({"sasl_oauthbearer_token_endpoint_url": "h/t"}, "must begin with https://"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://[::1/t"}, "must be a URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://h:x/t"}, "must be a URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https:///t"}, "must be a URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://h/a b"}, "must be a URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://h/\u00fc"}, "must be a URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": f"https://{'h' * 64}/t"}, "must be a URL"),
         ({"sasl_oauthbearer_token_endpoint_url": "https://a:hunter2@h/t"}, "has a user in it"),
         ({"sasl_oauthbearer_token_endpoint_url": URL}, "client_id is missing"),
         (

@@ -25,6 +25,7 @@ from fastprod.security.secret import Secret
 from support.security.authority import CertificateAuthority
 
 SECRET = "hush: & /?"
+BASIC = base64.b64encode(f"me:{SECRET}".encode()).decode()
 
 
 class Endpoint:
@@ -156,6 +157,8 @@ def test_an_end_that_is_not_told_is_the_tokens_own(endpoint: Endpoint) -> None:
     [
         (401, {"error": "bad", "error_description": "x"}, "HTTP 401 ..bad: x'.; check", True),
         (401, {"error": SECRET}, "HTTP 401; check the client's id", True),
+        (401, {"error": f"got {BASIC}"}, "HTTP 401; check the client's id", True),
+        (401, {"error": "hush%3A+%26+%2F%3F"}, "HTTP 401; check the client's id", True),
         (400, "x" * 500, "HTTP 400; check", True),
         (404, [], "HTTP 404$", True),
         (503, {}, "HTTP 503$", False),
@@ -178,6 +181,41 @@ def test_answers_that_are_no_token(
     error = endpoint.error()
     assert error.is_lasting is is_lasting
     assert re.search(words, str(error))
+
+
+def test_an_assertion_that_is_sent_back_is_not_shown(endpoint: Endpoint, tmp_path: Path) -> None:
+    file = tmp_path / "assertion"
+    file.write_text("ey.claims.proof")
+    endpoint.status = 400
+    endpoint.body = json.dumps({"error": "no good: ey.claims.proof"}).encode()
+    text = str(endpoint.error(client_secret=None, assertion_file=str(file)))
+    assert "HTTP 400; check" in text
+
+
+def test_an_answer_that_is_cut_short_may_come_whole_another_time(endpoint: Endpoint) -> None:
+    endpoint.headers = {"Content-Length": "1000"}
+    endpoint.body = b'{"access_token":'
+    error = endpoint.error()
+    assert not error.is_lasting
+    assert "could not be reached: IncompleteRead" in str(error)
+
+
+def test_what_is_no_http_is_shown_on_one_line_and_not_all_of_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"a\x1b[2Jb" + 9_000 * b"x" + b"\n\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/t"
+        with pytest.raises(LoginError, match=r"could not be reached: a \[2Jbx+: check") as told:
+            EndpointTokens(TokenEndpoint(url), {}).fetch()
+        thread.join()
+    assert len(str(told.value)) < 400
 
 
 def test_it_does_not_follow_elsewhere(endpoint: Endpoint) -> None:
