@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 PACKAGE: Final = "fastavro"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ROOT: Final = "topLevelRecord"  # Spark's own name for it
+_EACH: Final = "*"  # each element of an array, or value of a map
 
 _SIMPLE: Final[dict[type[DataType], Any]] = {
     BooleanType: "boolean",
@@ -73,7 +74,7 @@ _FITTING: Final[dict[type[DataType], tuple[str, ...]]] = {
     ByteType: (*_WHOLE, "float", "double"),
     ShortType: (*_WHOLE, "float", "double"),
     IntegerType: (*_WHOLE, "double"),
-    LongType: ("long", "time-micros", *_MICROS, *_OTHERS, "double"),
+    LongType: ("long", "time-micros", *_MICROS, *_OTHERS),
     FloatType: ("float", "double"),
     DoubleType: ("double",),
     DecimalType: ("decimal",),
@@ -81,8 +82,9 @@ _FITTING: Final[dict[type[DataType], tuple[str, ...]]] = {
     BinaryType: ("bytes", "fixed", "decimal"),
     NullType: ("null",),
     DateType: ("int", "long", "date", "double"),
-    TimestampType: ("long", *_MICROS),
-    TimestampNTZType: ("long", *_MICROS),
+    # Not a plain long, for which Spark's to_avro writes milliseconds.
+    TimestampType: ("timestamp-micros",),
+    TimestampNTZType: ("local-timestamp-micros",),
     ArrayType: ("array",),
     MapType: ("map", "record"),
     StructType: ("record", "map"),
@@ -107,20 +109,46 @@ class AvroEncoder:
     Attributes:
         schema: Avro's, as JSON.
         prefix: what goes before each record.
+        truths: paths of the truth values that must not be null, from a row on, by field names and
+            `_EACH`.
     """
 
     schema: str
     prefix: bytes = b""
+    truths: tuple[tuple[str, ...], ...] = ()
 
     def encode(self, rows: pyarrow.RecordBatch) -> pyarrow.Array:
         """One record for each row; see `Encoder.encode`."""
         schema, write = _writer(self.schema)
 
         def put(out: io.BytesIO, row: dict[str, Any]) -> None:
+            for path in self.truths:
+                _refuse_null(row, path, 0)
             out.write(self.prefix)
             write(out, schema, row, strict_allow_default=True)
 
         return message_array(_numbered(rows), put)
+
+
+def _refuse_null(value: Any, path: tuple[str, ...], depth: int) -> None:
+    """Refuse a null where fastavro would write false.
+
+    Raises:
+        ValueError: the place of the null.
+    """
+    for index in range(depth, len(path)):
+        if not value:
+            # Nothing is in it, or it is null itself, at which fastavro fails.
+            return
+        if path[index] == _EACH:
+            for each in value.values() if isinstance(value, dict) else value:
+                _refuse_null(each, path, index + 1)
+            return
+        if path[index] not in value:
+            return
+        value = value[path[index]]
+    if value is None:
+        raise ValueError(f"{'.'.join(path)} is null, which its field in avro.schema cannot be")
 
 
 @lru_cache(maxsize=16)
@@ -159,7 +187,8 @@ def plan(
         ) from error
     if given:
         _check_fields(schema, parsed)
-    return AvroEncoder(text, registered_prefix(options, topic, part, text, "AVRO"))
+    truths = tuple(_truths(schema, parsed, parsed.get("__named_schemas", {})))
+    return AvroEncoder(text, registered_prefix(options, topic, part, text, "AVRO"), truths)
 
 
 def _check_fields(schema: StructType, parsed: Any) -> None:
@@ -245,6 +274,34 @@ def _union_faults(
     if isinstance(kind, (StructType, MapType)) and not all(faults):
         return
     yield from itertools.chain.from_iterable(faults)
+
+
+def _truths(kind: DataType, wanted: Any, named: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Paths of the truth values outside of unions, in which fastavro itself finds nulls."""
+    if isinstance(wanted, list):
+        return
+    wanted = _full(wanted, named)
+    if wanted["type"] == "boolean":
+        yield ()
+    for step, inner, inner_wanted in _within(kind, wanted):
+        for path in _truths(inner, inner_wanted, named):
+            yield (step, *path)
+
+
+def _within(kind: DataType, wanted: Mapping[str, Any]) -> Iterator[tuple[str, DataType, Any]]:
+    """What a type holds: a step of a path, the column's type there, and the schema's."""
+    is_map = wanted["type"] == "map"
+    if isinstance(kind, ArrayType):
+        yield _EACH, kind.elementType, wanted["items"]
+    elif isinstance(kind, MapType) and is_map:
+        yield _EACH, kind.valueType, wanted["values"]
+    elif isinstance(kind, MapType):
+        for each in wanted["fields"]:
+            yield each["name"], kind.valueType, each["type"]
+    elif isinstance(kind, StructType):
+        types = {each["name"]: each["type"] for each in wanted.get("fields", ())}
+        for field in kind.fields:
+            yield field.name, field.dataType, wanted["values"] if is_map else types[field.name]
 
 
 def _full(wanted: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,6 +80,77 @@ def test_a_row_that_does_not_fit_is_told_by_its_number() -> None:
     assert caught.value.index == 1
 
 
+TRUTH = {"type": "record", "name": "T", "fields": [{"name": "b", "type": "boolean"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "fine", "bad", "place"),
+    [
+        (pyarrow.bool_(), "boolean", True, None, "a is null"),
+        (
+            pyarrow.struct([("b", pyarrow.bool_())]),
+            TRUTH,
+            {"b": True},
+            {"b": None},
+            r"a\.b is null",
+        ),
+        (
+            pyarrow.list_(pyarrow.bool_()),
+            {"type": "array", "items": "boolean"},
+            [True],
+            [True, None],
+            r"a\.\* is null",
+        ),
+        (
+            pyarrow.map_(pyarrow.string(), pyarrow.bool_()),
+            {"type": "map", "values": "boolean"},
+            [],
+            [("x", None)],
+            r"a\.\* is null",
+        ),
+        (
+            pyarrow.list_(pyarrow.struct([("b", pyarrow.bool_())])),
+            {"type": "array", "items": TRUTH},
+            [],
+            [{"b": False}, {"b": None}],
+            r"a\.\*\.b is null",
+        ),
+        (
+            pyarrow.struct([("b", pyarrow.bool_())]),
+            {"type": "map", "values": "boolean"},
+            {"b": True},
+            {"b": None},
+            r"a\.b is null",
+        ),
+        (
+            pyarrow.map_(pyarrow.string(), pyarrow.bool_()),
+            TRUTH,
+            [("b", True)],
+            [("b", None)],
+            r"a\.b is null",
+        ),
+        (
+            pyarrow.struct([("b", pyarrow.bool_())]),
+            ["null", TRUTH],
+            None,
+            {"b": None},
+            "do not match",
+        ),
+    ],
+)
+def test_null_is_not_written_as_false(
+    kind: pyarrow.DataType, wanted: Any, fine: Any, bad: Any, place: str
+) -> None:
+    rows = pyarrow.record_batch([pyarrow.array([fine, bad], kind)], ["a"])
+    fields = [{"name": "a", "type": wanted}, {"name": "n", "type": "boolean", "default": True}]
+    given = json.dumps({"type": "record", "name": "R", "fields": fields})
+    encoder = plan(from_arrow_schema(rows.schema), avro__schema=given)
+    assert len(encoder.encode(rows.slice(0, 1))) == 1
+    with pytest.raises(BadRow, match=place) as caught:
+        encoder.encode(rows)
+    assert caught.value.index == 1
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -141,7 +212,12 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
             "list.element is of type timestamp-millis",
         ),
         ("at", ["null", {"type": "long", "logicalType": "timestamp-micros"}], None),
-        ("at", "long", None),
+        ("at", "long", "at is of type long, and its column of type timestamp"),
+        ("at", {"type": "long", "logicalType": "local-timestamp-micros"}, "at is of type local-"),
+        ("local", ["null", "long"], "local is of type long"),
+        ("local", {"type": "long", "logicalType": "timestamp-micros"}, "local is of type timest"),
+        ("l", "double", "l is of type double, and its column of type bigint"),
+        ("l", ["double", "long"], "l is of type double"),
         ("l", {"type": "long", "logicalType": "timestamp-millis"}, None),
         ("d", ["null", "double"], None),
         # fastavro would write each of these without a word.
