@@ -39,6 +39,10 @@ class InputError(ValueError):
     """The input cannot be loaded; nothing of it has been sent."""
 
 
+class NoFiles(InputError):
+    """There is no file in what was named."""
+
+
 class NeedsSpark(InputError):
     """It can be loaded, but not without Spark's own readers."""
 
@@ -103,7 +107,8 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     they may form a circle: below a folder they are refused.
 
     Raises:
-        InputError: a path is empty, cannot be read, or has a link to a folder, a pipe or a device.
+        NoFiles: a path has no files.
+        InputError: it cannot be read, or has a link to a folder, a pipe or a device.
     """
     found: dict[str, InputFile] = {}
     for given in paths:
@@ -114,7 +119,7 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
             matches = [each for each in found_names if not _is_mark(each, path)]
         files = [each for match in matches for each in _files_under(Path(match), given)]
         if not files:
-            raise InputError(f"{given}: no files in it")
+            raise NoFiles(f"{given}: no files in it")
         for file in files:
             found.setdefault(file.path, file)
     return sorted(found.values(), key=lambda file: file.path)

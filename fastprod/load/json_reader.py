@@ -22,6 +22,8 @@ _PROBE_BYTES: Final = 1024 * 1024
 _NEWLINE: Final = ord("\n")
 _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")
+# Arrow's words for values of several types, all of which Spark reads as text.
+_OTHER_TYPE: Final = " changed from "
 _WAY_OUT: Final = "spark-load --engine spark may read it"
 
 
@@ -135,7 +137,8 @@ def _objects(block: LineBlock, options: pyarrow.json.ParseOptions | None) -> pya
             parse_options=options,
         )
     except pyarrow.ArrowInvalid as error:
-        raise InputError(f"from line {block.line_number():,} on: {error}; {_WAY_OUT}") from error
+        kind = NeedsSpark if _OTHER_TYPE in str(error) else InputError
+        raise kind(f"from line {block.line_number():,} on: {error}; {_WAY_OUT}") from error
     if table.num_rows != count:
         raise InputError(
             f"from line {block.line_number():,} on: {count:,} lines have {table.num_rows:,} "

@@ -156,8 +156,7 @@ def load_plan(request: LoadRequest) -> LoadPlan:
     """Find the files and choose the engine; Spark is not needed yet.
 
     Raises:
-        InputError: a path, the format or a column is wrong, or "direct" cannot load it.
-        UnlikeFiles: an `InputError`, as of `direct_reader`.
+        InputError: a path, the format, a column or a file is wrong, or "direct" cannot load it.
     """
     local = [path for path in request.paths if is_local(path)]
     if len(local) < len(request.paths):
@@ -172,11 +171,10 @@ def load_plan(request: LoadRequest) -> LoadPlan:
     kind = request.kind or format_of([file.path for file in files])
     reader = None
     if request.engine != "spark":
+        # Other errors are not left to Spark, which may read damaged files without some rows.
         try:
             reader = direct_reader(request, kind, files)
-        except UnlikeFiles:
-            raise
-        except InputError:
+        except NeedsSpark:
             if request.engine == "direct":
                 raise
     if reader is None:
@@ -244,7 +242,9 @@ def _check_other_files(
             except NeedsSpark as error:
                 raise NeedsSpark(f"{file.path}: {error}") from error
             except (OSError, pyarrow.ArrowException) as error:
-                raise InputError(f"{file.path} cannot be read as parquet: {error}") from error
+                raise InputError(
+                    f"{file.path} cannot be read as parquet: {error}; spark-load --engine spark may read it"
+                ) from error
             _check_defaults(given, mapping, file, found)
         elif kind == "csv":
             names: list[str] | None = None

@@ -42,7 +42,7 @@ def reader_options(
         is_tabbed: the separator is a tab unless given.
 
     Raises:
-        NeedsSpark: an option is not supported here; Spark may know it.
+        NeedsSpark: an option, or its value, is not supported here; Spark may know it.
         InputError: a value is wrong.
     """
     lower = {name.lower(): value for name, value in given.items()}
@@ -62,7 +62,7 @@ def reader_options(
     )
     separator = {"\\t": "\t"}.get(found.separator, found.separator)
     if len(separator.encode()) != 1 or len(found.quote.encode()) > 1:
-        raise InputError("--option sep and quote: each must be one ASCII character")
+        raise NeedsSpark("--option sep and quote: each must be one ASCII character without Spark")
     return ReaderOptions(**{**found.__dict__, "separator": separator})
 
 

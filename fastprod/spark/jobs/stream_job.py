@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fastprod.load.column_mapping import ColumnMapping
-from fastprod.load.input_files import InputError, InputFile, find_files, format_of, is_local
+from fastprod.load.input_files import (
+    InputError,
+    InputFile,
+    NoFiles,
+    find_files,
+    format_of,
+    is_local,
+    literal,
+)
 from fastprod.load.load_request import is_tabbed
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.frame_engine import (
@@ -38,7 +46,7 @@ class StreamSource:
     Attributes:
         kind: Spark's name of the source.
         options: its options.
-        path: a folder; None: the source has none.
+        path: a folder, or a URL's pattern, as Spark reads it; None: the source has none.
         schema: of its files, as DDL; None: the files' own.
     """
 
@@ -95,17 +103,38 @@ def stream_source(
             raise InputError(f"{source}: no such folder, and neither rate nor kafka:TOPIC")
         try:
             files = find_files([source])
-            kind = kind or format_of([file.path for file in files])
-        except InputError as error:
+        except NoFiles as error:
             if kind is None:
                 raise InputError(f"{error}; a folder that is empty needs --format") from error
+        kind = kind or format_of([file.path for file in files])
+        _check_nested(files, options)
     elif kind is None:
         raise InputError(f"{source}: a URL needs --format")
     assert kind is not None
     given = reader_defaults(
         kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
     )
-    return StreamSource(kind, given, source, schema)
+    # Spark would take it for a pattern, and read other folders.
+    return StreamSource(kind, given, literal(source) if is_local(source) else source, schema)
+
+
+def _check_nested(files: Iterable[InputFile], options: Mapping[str, str]) -> None:
+    """Refuse files in folders that Spark passes over.
+
+    Raises:
+        InputError: the first, and what to do.
+    """
+    given = {name.lower(): value.strip().lower() for name, value in options.items()}
+    if given.get("recursivefilelookup") == "true":
+        return
+    for file in files:
+        folders = Path(file.path).relative_to(file.root).parts[:-1]
+        if any("=" not in folder for folder in folders):
+            raise InputError(
+                f"{file.path} would not be read: of the folders below {file.root} Spark reads "
+                f"those named name=value; name the folder itself, or give "
+                f"-O recursiveFileLookup=true, by which no folder makes a column"
+            )
 
 
 class StreamJob:

@@ -43,7 +43,7 @@ def test_files_that_can_be_are_read_without_sparks_readers(request_: LoadRequest
         {"engine": "spark"},
         {"reader_options": {"samplingRatio": "1"}},
         {"mapping": ColumnMapping(value_format="json")},
-        {"mapping": ColumnMapping(value="perhaps_a_partition_column")},
+        {"reader_options": {"sep": "||"}},
     ],
 )
 def test_everything_else_is_sparks(request_: LoadRequest, change: dict[str, object]) -> None:
@@ -52,6 +52,35 @@ def test_everything_else_is_sparks(request_: LoadRequest, change: dict[str, obje
     if changed.engine == "auto":
         with pytest.raises(InputError):
             load_plan(dataclasses.replace(changed, engine="direct"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("a.json", b'{"value": "x"}{"value": "y"}\n', "1 lines have 2 objects"),
+        ("a.json", b'{"value": "x"} and more\n', "line 1 is not one JSON object"),
+        ("a.json", b'{"value": "\\ud83d"}\n', "surrogate"),
+        ("a.json", b'{"value": 1e999}\n', "too big"),
+        ("a.csv", b"k\xff,value\n1,2\n", "not UTF-8"),
+        ("a.parquet", b"PAR1", "cannot be read as parquet"),
+        ("a.csv", b"a,b\n1,2\n", r"which column is the value\?"),
+    ],
+)
+def test_a_file_with_a_fault_is_not_left_to_spark_which_passes_over_some(
+    tmp_path: Path, name: str, data: bytes, told: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    request = LoadRequest((str(tmp_path / name),), "t", {})
+    with pytest.raises(InputError, match=told) as caught:
+        load_plan(request)
+    assert not isinstance(caught.value, NeedsSpark)
+    assert load_plan(dataclasses.replace(request, engine="spark")).engine == "spark"
+
+
+@pytest.mark.parametrize("lines", ['{"value": 1}\n{"value": "x"}\n', '{"value": 1.5}\n'])
+def test_json_of_types_that_spark_alone_reads_is_left_to_it(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "a.json").write_text(lines)
+    assert load_plan(LoadRequest((str(tmp_path),), "t", {})).engine == "spark"
 
 
 @pytest.mark.parametrize("name", ["_a.csv", ".a.csv"])

@@ -21,3 +21,32 @@ def test_an_empty_folder_needs_a_format(tmp_path: Path) -> None:
     assert stream_source(str(tmp_path), "csv", {}, None, "").options.get("sep") is None
     with pytest.raises(InputError, match="a folder that is empty needs --format"):
         stream_source(str(tmp_path), None, {}, None, "")
+
+
+def test_files_that_spark_would_pass_over_are_refused(tmp_path: Path) -> None:
+    for folder in ("in/day=1/key=7", "in/day=1/more"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "in/day=1/key=7/a.csv").write_text("value\n1\n")
+    assert stream_source(str(tmp_path / "in"), None, {}, None, "").kind == "csv"
+    (tmp_path / "in/day=1/more/b.csv").write_text("value\n2\n")
+    for kind, options in ((None, {}), ("csv", {"recursiveFileLookup": "false"})):
+        with pytest.raises(InputError, match=r"more/b\.csv would not be read: .*named name=value"):
+            stream_source(str(tmp_path / "in"), kind, options, None, "")
+    options = {"RecursiveFileLookup": "true"}
+    assert stream_source(str(tmp_path / "in"), None, options, None, "").options["header"] == "true"
+
+
+def test_what_cannot_be_looked_through_is_told_also_where_the_format_is_given(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/link").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="is a link to a folder"):
+        stream_source(str(tmp_path / "in"), "csv", {}, None, "")
+
+
+def test_a_folder_is_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "in[1]").mkdir()
+    source = stream_source(str(tmp_path / "in[1]"), "csv", {}, None, "")
+    assert source.path == f"{tmp_path}/in\\[1\\]"
+    assert stream_source("s3://x/in[1]", "csv", {}, None, "").path == "s3://x/in[1]"
