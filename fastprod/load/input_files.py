@@ -202,21 +202,27 @@ def base_path(files: Sequence[InputFile], paths: Sequence[str]) -> str | None:
         paths: those that Spark is given for them, by `spark_paths`.
 
     Returns:
-        None: it finds them by itself, there are none, or not the same for all files.
+        None: it finds them by itself, or there are none.
+
+    Raises:
+        InputError: there is no such folder, so that Spark would leave the columns out.
     """
     roots = {file.root for file in files}
-    columns = {tuple(folder_columns(file)) for file in files}
-    if len(roots) != 1 or len(columns) != 1 or columns == {()}:
+    if all(literal(root) in paths for root in roots) or not any(map(folder_columns, files)):
         return None
-    root = next(iter(roots))
-    return None if literal(root) in paths else root
+    if len(roots) > 1:
+        raise InputError(
+            f"{' and '.join(sorted(roots)[:2])} have files in folders named name=value, and in "
+            f"other folders or in common: load them one by one"
+        )
+    return next(iter(roots))
 
 
 def check_spark_reads(files: Iterable[InputFile]) -> None:
     """Refuse files that Spark's readers skip even if they are named, or cannot decompress.
 
     Raises:
-        InputError: which, and what to do.
+        InputError: which, and what to do; or as `check_folders`.
     """
     files = list(files)
     check_packing(files, is_spark=True)
@@ -227,6 +233,26 @@ def check_spark_reads(files: Iterable[InputFile]) -> None:
                 f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
                 f"rename it, or leave it out"
             )
+    check_folders(files)
+
+
+def check_folders(files: Iterable[InputFile]) -> None:
+    """Refuse files in different folders named name=value: Spark passes over those in none.
+
+    Raises:
+        InputError: two of them.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for file in files:
+        found.setdefault(tuple(folder_columns(file)), file.path)
+    if len(found) > 1:
+        told = " and ".join(
+            f"{path} ({', '.join(names) or 'none'})" for names, path in sorted(found.items())[:2]
+        )
+        raise InputError(
+            f"folders named name=value give files different columns, {told}, of which Spark passes "
+            f"over some: load them one by one"
+        )
 
 
 def check_packing(files: Iterable[InputFile], *, is_spark: bool = False) -> None:

@@ -243,7 +243,8 @@ def _check_other_files(
                 raise NeedsSpark(f"{file.path}: {error}") from error
             except (OSError, pyarrow.ArrowException) as error:
                 raise InputError(
-                    f"{file.path} cannot be read as parquet: {error}; spark-load --engine spark may read it"
+                    f"{file.path} cannot be read as parquet: {error}; spark-load --engine spark "
+                    f"may read it"
                 ) from error
             _check_defaults(given, mapping, file, found)
         elif kind == "csv":

@@ -19,6 +19,7 @@ from fastprod.load.input_files import (
     InputError,
     InputFile,
     NoFiles,
+    check_folders,
     find_files,
     format_of,
     is_local,
@@ -107,26 +108,35 @@ def stream_source(
             if kind is None:
                 raise InputError(f"{error}; a folder that is empty needs --format") from error
         kind = kind or format_of([file.path for file in files])
-        _check_nested(files, options)
+        if _is_by_folders(options):
+            _check_nested(files)
+            check_folders(files)
     elif kind is None:
         raise InputError(f"{source}: a URL needs --format")
     assert kind is not None
     given = reader_defaults(
         kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
     )
+    if not is_local(source) or literal(source) == source:
+        return StreamSource(kind, given, source, schema)
     # Spark would take it for a pattern, and read other folders.
-    return StreamSource(kind, given, literal(source) if is_local(source) else source, schema)
+    if _is_by_folders(options):
+        given = {"basePath": str(Path(source).absolute()), **given}
+    return StreamSource(kind, given, literal(source), schema)
 
 
-def _check_nested(files: Iterable[InputFile], options: Mapping[str, str]) -> None:
+def _is_by_folders(options: Mapping[str, str]) -> bool:
+    """Whether Spark makes columns of folders named name=value, and passes over others."""
+    given = {name.lower(): value.strip().lower() for name, value in options.items()}
+    return given.get("recursivefilelookup") != "true"
+
+
+def _check_nested(files: Iterable[InputFile]) -> None:
     """Refuse files in folders that Spark passes over.
 
     Raises:
         InputError: the first, and what to do.
     """
-    given = {name.lower(): value.strip().lower() for name, value in options.items()}
-    if given.get("recursivefilelookup") == "true":
-        return
     for file in files:
         folders = Path(file.path).relative_to(file.root).parts[:-1]
         if any("=" not in folder for folder in folders):

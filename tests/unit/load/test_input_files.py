@@ -10,6 +10,7 @@ import pytest
 from fastprod.load.input_files import (
     InputError,
     base_path,
+    check_spark_reads,
     compression_of,
     find_files,
     folder_columns,
@@ -129,7 +130,6 @@ def test_spark_is_told_of_just_the_files_that_were_found(
     [
         (("key=7/a.csv", "key=8/a.csv"), ("",), None),
         (("x/key=7/a.csv", "y/key=8/a.csv"), ("",), ""),
-        (("x/key=7/a.csv", "y/a.csv"), ("",), None),
         (("x/key=7/a.csv", "y/key=7/a.csv"), ("x", "y"), None),
         (("x/a.csv", "b.csv"), ("",), None),
     ],
@@ -162,3 +162,27 @@ def test_a_pipe_is_no_file(tmp_path: Path, *, of_folder: bool) -> None:
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(InputError, match=r"a\.csv is no regular file"):
         find_files([str(tmp_path if of_folder else tmp_path / "a.csv")])
+
+
+def test_files_that_spark_would_pass_over_beside_folders_with_columns_are_refused(
+    tmp_path: Path,
+) -> None:
+    for name in ("in/key=7/a.json", "in/b.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    check_spark_reads(find_files([str(tmp_path / "in/key=7"), str(tmp_path / "in/b.json")]))
+    with pytest.raises(InputError, match=r"in/b\.json \(none\) and .*in/key=7/a\.json \(key\)"):
+        check_spark_reads(find_files([str(tmp_path / "in")]))
+
+
+def test_columns_of_folders_without_a_folder_in_common_are_not_left_out(tmp_path: Path) -> None:
+    for name in ("a/sub/key=7", "b/sub/key=7"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x.json").write_text("{}\n")
+    one = find_files([str(tmp_path / "a")])
+    assert base_path(one, spark_paths(one)) == str(tmp_path / "a")
+    both = find_files([str(tmp_path / "a"), str(tmp_path / "b")])
+    with pytest.raises(InputError, match="load them one by one"):
+        base_path(both, spark_paths(both))
+    deep = find_files([str(tmp_path / "a/sub"), str(tmp_path / "b/sub")])
+    assert base_path(deep, spark_paths(deep)) is None

@@ -36,6 +36,14 @@ def test_files_that_spark_would_pass_over_are_refused(tmp_path: Path) -> None:
     assert stream_source(str(tmp_path / "in"), None, options, None, "").options["header"] == "true"
 
 
+def test_files_beside_folders_with_columns_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "key=7").mkdir()
+    for name in ("key=7/a.csv", "b.csv"):
+        (tmp_path / name).write_text("value\n1\n")
+    with pytest.raises(InputError, match=r"b\.csv \(none\)"):
+        stream_source(str(tmp_path), None, {}, None, "")
+
+
 def test_what_cannot_be_looked_through_is_told_also_where_the_format_is_given(
     tmp_path: Path,
 ) -> None:
@@ -49,4 +57,5 @@ def test_a_folder_is_no_pattern(tmp_path: Path) -> None:
     (tmp_path / "in[1]").mkdir()
     source = stream_source(str(tmp_path / "in[1]"), "csv", {}, None, "")
     assert source.path == f"{tmp_path}/in\\[1\\]"
+    assert source.options["basePath"] == f"{tmp_path}/in[1]"
     assert stream_source("s3://x/in[1]", "csv", {}, None, "").path == "s3://x/in[1]"
