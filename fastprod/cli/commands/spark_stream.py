@@ -84,7 +84,8 @@ def _trigger(text: str) -> dict[str, Any]:
 def spark_stream(source: str, loading: LoadingOptions, spark: SparkOptions, **given: Any) -> None:
     """Write a stream into a topic, micro-batch by micro-batch, through SQL if wanted.
 
-    SOURCE is a folder whose new files are read; rate or rate:ROWS for ROWS rows a second, with the
+    SOURCE is a folder whose new files are read, by the columns that files have at the start, or
+    those of --schema; rate or rate:ROWS for ROWS rows a second, with the
     columns timestamp and value (a number); or kafka:TOPIC, which needs Spark's own Kafka source:
     --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, or --jars.
 

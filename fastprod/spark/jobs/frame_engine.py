@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
@@ -18,8 +18,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from fastprod.load.avro_files import widest_file
 from fastprod.load.column_mapping import ColumnMapping
-from fastprod.load.input_files import InputError
+from fastprod.load.input_files import InputError, InputFile, literal
 from fastprod.load.split_reader import header_field
 from fastprod.spark.formats import json
 from fastprod.spark.formats.column_types import FormatError
@@ -83,9 +84,16 @@ def read_frame(
     kind: str,
     paths: Sequence[str],
     options: Mapping[str, str],
-    schema: str | None = None,
+    schema: str | StructType | None = None,
 ) -> DataFrame:
     """The rows of files.
+
+    Args:
+        spark: the session.
+        kind: the format.
+        paths: as Spark takes them.
+        options: of the reader.
+        schema: of the files, as DDL or Spark's own; None: what Spark finds.
 
     Raises:
         pyspark.errors.AnalysisException: a path, the format, the schema.
@@ -94,6 +102,24 @@ def read_frame(
     if schema is not None:
         reader = reader.schema(schema)
     return reader.load(list(paths))
+
+
+def shared_schema(
+    spark: SparkSession, kind: str, files: Iterable[InputFile], options: Mapping[str, str]
+) -> StructType | None:
+    """The columns of all files, where Spark would take those of one, whichever it is.
+
+    Returns:
+        None: Spark need not be told.
+
+    Raises:
+        InputError: no file has them all.
+        pyspark.errors.AnalysisException: the format.
+    """
+    if kind != "avro" or any(name.lower().startswith("avroschema") for name in options):
+        return None
+    file = widest_file(files)
+    return None if file is None else read_frame(spark, kind, [literal(file.path)], options).schema
 
 
 def queried(frame: DataFrame, sql: str | None, select: str | None, where: str | None) -> DataFrame:

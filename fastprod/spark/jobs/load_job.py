@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ from fastprod.spark.jobs.frame_engine import (
     reader_defaults,
     record_frame,
     record_options,
+    shared_schema,
 )
 from fastprod.spark.jobs.manifest import Manifest
 from fastprod.spark.sink.api import write
@@ -138,7 +139,7 @@ class LoadJob:
             paths = spark_paths(plan.files) if plan.files else list(plan.request.paths)
             self._wave = (0, self.state.total_bytes)
             root = base_path(plan.files, paths)
-            self.state.summaries.append(self._write_frame(paths, root, watch))
+            self.state.summaries.append(self._write_frame(plan.files, paths, root, watch))
             _check_files(plan.files)
             self.state.done_bytes = self.state.total_bytes
             return
@@ -152,7 +153,7 @@ class LoadJob:
             _check_files(files)
             root = roots[wave[0][1].path]
             root = None if literal(root) in paths else root
-            summary = self._write_frame(paths, root, watch)
+            summary = self._write_frame(files, paths, root, watch)
             self.state.summaries.append(summary)
             _check_files(files)
             self.state.done_bytes = sum(self._wave)
@@ -192,11 +193,16 @@ class LoadJob:
         return str(max(1, limit // at_once)) if limit else "0"
 
     def _write_frame(
-        self, paths: list[str], root: str | None, watch: Callable[[LoadState], None]
+        self,
+        files: Sequence[InputFile],
+        paths: list[str],
+        root: str | None,
+        watch: Callable[[LoadState], None],
     ) -> dict[str, Any]:
         """Write one DataFrame; return its report.
 
         Args:
+            files: that are read; none for URLs.
             paths: for Spark's reader.
             root: the folder below which Spark makes columns of folders; None: as it does by itself.
             watch: as of `run`.
@@ -213,7 +219,8 @@ class LoadJob:
         found: list[WriteResult] = []
 
         def action() -> None:
-            frame = read_frame(self._spark, plan.kind, paths, options, request.schema)
+            schema = request.schema or shared_schema(self._spark, plan.kind, files, options)
+            frame = read_frame(self._spark, plan.kind, paths, options, schema)
             if not frame.columns and frame.isEmpty():
                 # Files without a line have no columns, so that none could be found.
                 found.append(WriteResult())

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from fastprod.load.column_mapping import ColumnMapping
 from fastprod.load.input_files import (
@@ -29,9 +30,11 @@ from fastprod.load.load_request import is_tabbed
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.frame_engine import (
     queried,
+    read_frame,
     reader_defaults,
     record_frame,
     record_options,
+    shared_schema,
 )
 from fastprod.spark.sink.api import progress, write_stream
 from fastprod.spark.sink.write_result import WriteResult
@@ -49,12 +52,14 @@ class StreamSource:
         options: its options.
         path: a folder, or a URL's pattern, as Spark reads it; None: the source has none.
         schema: of its files, as DDL; None: the files' own.
+        files: in the folder, as far as they are there at the start.
     """
 
     kind: str
     options: Mapping[str, str] = field(default_factory=dict)
     path: str | None = None
     schema: str | None = None
+    files: tuple[InputFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,11 +123,11 @@ def stream_source(
         kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
     )
     if not is_local(source) or literal(source) == source:
-        return StreamSource(kind, given, source, schema)
+        return StreamSource(kind, given, source, schema, tuple(files))
     # Spark would take it for a pattern, and read other folders.
     if _is_by_folders(options):
         given = {"basePath": str(Path(source).absolute()), **given}
-    return StreamSource(kind, given, literal(source), schema)
+    return StreamSource(kind, given, literal(source), schema, tuple(files))
 
 
 def _is_by_folders(options: Mapping[str, str]) -> bool:
@@ -228,10 +233,15 @@ class StreamJob:
         if source.schema is not None:
             reader = reader.schema(source.schema)
         elif source.kind != "text":
-            # The columns are those of the files that are there now.
-            now = self._spark.read.format(source.kind).options(**source.options)
-            reader = reader.schema(now.load(source.path).schema)
+            reader = reader.schema(self._columns(source.path))
         return reader.load(source.path)
+
+    def _columns(self, path: str) -> StructType:
+        """The columns of the files that are there now, and of folders named name=value."""
+        source = self._request.source
+        now = self._spark, source.kind
+        known = shared_schema(*now, source.files, source.options)
+        return read_frame(*now, [path], source.options, known).schema
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop the query, and wait for its thread as long as Spark's limit allows."""
