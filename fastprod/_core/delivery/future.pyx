@@ -11,13 +11,13 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns, fp_store_i32
+from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
     RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
     incomplete_take_ready, result_attach, result_complete, result_delivered, result_is_queued,
-    result_list, result_live_count, result_new_apart, result_part, result_release, result_resolve,
-    result_take_back, sort_futures,
+    result_list, result_live_count, result_miss, result_new_apart, result_part, result_release,
+    result_resolve, result_take_back, sort_futures,
 )
 from fastprod._core.delivery.wait_habit cimport end_wait, forget_waits, note_wait, wait_slice
 
@@ -288,21 +288,18 @@ cdef class RecordFuture:
     def _miss_deadline(self, int64_t limit_us):
         """Fail with RecordDeadlineError, and return that, unless the outcome is known. What has not
         left is taken back; what has goes on, and nobody here learns what becomes of it."""
-        cdef uint32_t index = self.index
         cdef Incomplete* list
-        cdef Result* result
+        cdef Result* result = self.result_
         cdef Result* apart
         if self.result_ == NULL or self.result_.fork_epoch != fork_epoch():
             return None
-        result = result_resolve(self.result_, &index)
-        list = result_list(result)
-        if list == NULL or fp_load_i32_acq(&result.state) != RESULT_PENDING:
+        list = result_miss(&result, self.index)
+        if list == NULL:
             return None
         apart = result_new_apart(self.result_, ERR_DEADLINE, list)
         if apart == NULL:
             raise MemoryError("no memory to fail a record at its deadline")
         apart.limit = limit_us
-        fp_store_i32(&list.has_missed, 1)   # before a transaction can see that nothing is left
         if not result_take_back(self.result_, self.index):
             apart.attempts = 1
             result_part(result)

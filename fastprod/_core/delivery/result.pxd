@@ -189,6 +189,10 @@ cdef bint result_take_all_back(
     Result* result, const uint32_t* indexes, uint32_t count) noexcept nogil
 # A copy of `futures`, the caller's to free; NULL: there are none (0), or no memory.
 cdef AttachedFuture* result_attached(Result* result, uint32_t* count) noexcept nogil
+# The record misses its deadline, and its transaction is not to be committed; NULL: its outcome is
+# known. Sets *result to the child that it is in. Requires the GIL, without which the engine might
+# end meanwhile.
+cdef Incomplete* result_miss(Result** result, uint32_t index) noexcept nogil
 # The outcome of one record of `result` that does not share its batch's. Takes over a reference to
 # `result`, for which somebody may still wait. It is DONE, or with a `list` on that, and pending.
 # NULL: no memory.

@@ -65,12 +65,11 @@ cdef void incomplete_init(Incomplete* list) noexcept nogil:
     list.ready_head = list.ready_tail = NULL
     list.flushes = NULL
     list.closed = False
-    list.has_ready = 0
+    list.has_ready = list.has_missed = list.drivers = 0
     list.pool = NULL
     list.ready_fd = -1
     list.urge = NULL
     list.take_back = NULL
-    list.has_missed = list.drivers = 0
     list.argument = NULL
     list.drive = NULL
     list.drive_argument = NULL
@@ -96,9 +95,7 @@ cdef Result* _result_blank(int32_t partition) noexcept nogil:
         return NULL
     result.refs = 1
     result.partition = partition
-    result.base_offset = -1
-    result.log_append_ms = -1
-    result.base_sequence = -1
+    result.base_offset = result.log_append_ms = result.base_sequence = -1
     result.fork_epoch = _fork_epoch
     return result
 
@@ -186,8 +183,7 @@ cdef void _leave_list(Result* result) noexcept nogil:
         result.newer.older = result.older
     else:
         list.newest = result.older
-    result.older = NULL
-    result.newer = NULL
+    result.older = result.newer = NULL
     fp_store_ptr(<void**>&result.incomplete, NULL)
     list.batch_count -= 1
     fp_cond_broadcast(&list.changed)
@@ -215,8 +211,8 @@ cdef void _end_flushes(Incomplete* list) noexcept nogil:
 cdef inline void _unlock_and_wake(Stripe* stripe, Result* result) noexcept nogil:
     """The waiters need the lock to go on: free it first, or they wake up twice."""
     cdef bint wake = fp_load_i32(&result.waiters) > 0
-    cdef LoopItem* awaited = result.awaited
     cdef LoopItem* item
+    cdef LoopItem* awaited = result.awaited
     result.awaited = NULL
     fp_mutex_unlock(&stripe.lock)
     if wake:
@@ -533,9 +529,8 @@ cdef bint result_take_all_back(
     Result* result, const uint32_t* indexes, uint32_t count
 ) noexcept nogil:
     cdef Incomplete* list = result.incomplete
-    if not result_is_queued(result) or list == NULL or list.take_back == NULL:
-        return False
-    if not list.take_back(list.argument, result, indexes, count):
+    if (not result_is_queued(result) or list == NULL or list.take_back == NULL
+            or not list.take_back(list.argument, result, indexes, count)):
         return False
     result_part(result)
     return True
@@ -546,6 +541,23 @@ cdef void result_part(Result* result) noexcept nogil:
     fp_mutex_lock(&stripe.lock)
     result.parted += 1
     _unlock_and_wake(stripe, result)
+
+
+cdef Incomplete* result_miss(Result** result, uint32_t index) noexcept nogil:
+    # 1. It is pending. 2. The I/O thread completes it, the last of a transaction, and looks at
+    # `has_missed`. 3. We set that: too late. So 1 and 3 are one step, by a lock that 2 needs.
+    cdef Stripe* stripe
+    cdef Incomplete* list = NULL
+    while True:
+        result[0] = result_resolve(result[0], &index)
+        stripe = _stripe_of(result[0])
+        fp_mutex_lock(&stripe.lock)
+        if result[0].state == RESULT_PENDING:
+            list = result[0].incomplete
+            fp_store_i32(&list.has_missed, 1)
+        fp_mutex_unlock(&stripe.lock)
+        if list != NULL or fp_load_i32_acq(&result[0].state) != RESULT_SPLIT:
+            return list
 
 
 cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) noexcept nogil:

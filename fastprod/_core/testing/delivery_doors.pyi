@@ -21,6 +21,10 @@ class IncompleteForTest:
         """Make a pending result in front of its parent."""
     def abandon(self, handle: int) -> None:
         """Take a result that nobody looks at off the list."""
+    def miss(self, handle: int, index: int = 0) -> int | None:
+        """`result_miss`: the handle of the record's result, or None: its outcome is known."""
+    @property
+    def has_missed(self) -> bool: ...
     def release(self, handle: int) -> None:
         """Drop the handle and its reference."""
     def complete(self, handle: int) -> bool:

@@ -9,9 +9,9 @@ from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
 from fastprod._core.delivery.result cimport (
     AttachedFuture, Incomplete, Result, compare_futures, incomplete_close, incomplete_destroy,
     incomplete_init, incomplete_last_number, incomplete_record_count, incomplete_take_ready,
-    incomplete_wait, result_abandon, result_attach, result_complete, result_delivered, result_new,
-    result_new_child, result_release, result_resolve, result_retain, result_split, result_urge,
-    result_wait, sort_futures,
+    incomplete_wait, result_abandon, result_attach, result_complete, result_delivered,
+    result_miss, result_new, result_new_child, result_release, result_resolve, result_retain,
+    result_split, result_urge, result_wait, sort_futures,
 )
 
 
@@ -106,6 +106,14 @@ cdef class IncompleteForTest:
 
     def abandon(self, int handle):
         result_abandon(self._at(handle))
+
+    def miss(self, int handle, uint32_t index=0):
+        cdef Result* result = self._at(handle)
+        return None if result_miss(&result, index) == NULL else self._handle(result)
+
+    @property
+    def has_missed(self):
+        return bool(self.list.has_missed)
 
     def release(self, int handle):
         result_release(self._at(handle))

@@ -111,6 +111,26 @@ def test_callbacks_come_before_done(results: Incomplete) -> None:
     assert (results.batch_count, results.look(result)["refs"]) == (0, 1)
 
 
+def test_only_what_is_pending_misses_its_deadline(results: Incomplete) -> None:
+    """Looking and noting are one step: what was complete before it leaves no note behind that would
+    keep a transaction from its commit, and what is pending at it cannot be committed."""
+    told, delivering, split, pending = (results.new(2) for _ in range(4))
+    results.complete(told)
+    results.attach(delivering, 100, 0)
+    results.complete(delivering)
+    children = [results.new_child(split) for _ in range(2)]
+    results.split(split, list(zip((0, 1), children, strict=True)))
+    results.complete(children[0])
+    for late, index in ((told, 0), (delivering, 1), (split, 0)):
+        assert results.miss(late, index) is None
+    assert not results.has_missed
+    assert results.miss(split, 1) == children[1]
+    assert results.has_missed
+    assert results.miss(pending) == pending
+    results.take_ready()
+    results.delivered(delivering)
+
+
 def test_waiters_are_released_by_the_delivery_of_the_callbacks(results: Incomplete) -> None:
     result = results.new()
     results.attach(result, 1, 0)
