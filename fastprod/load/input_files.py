@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,7 +222,7 @@ def check_spark_reads(files: Iterable[InputFile]) -> None:
     """Refuse files that Spark's readers skip even if they are named, or cannot decompress.
 
     Raises:
-        InputError: which, and what to do; or as `check_folders`.
+        InputError: which, and what to do.
     """
     files = list(files)
     check_packing(files, is_spark=True)
@@ -233,7 +233,12 @@ def check_spark_reads(files: Iterable[InputFile]) -> None:
                 f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
                 f"rename it, or leave it out"
             )
-    check_folders(files)
+
+
+def reads_by_folders(options: Mapping[str, str]) -> bool:
+    """Whether Spark's reader makes columns of folders named name=value, and passes over others."""
+    given = {name.lower(): value.strip().lower() for name, value in options.items()}
+    return given.get("recursivefilelookup") != "true"
 
 
 def check_folders(files: Iterable[InputFile]) -> None:

@@ -22,12 +22,14 @@ from fastprod.load.input_files import (
     InputFile,
     NeedsSpark,
     UnlikeFiles,
+    check_folders,
     check_packing,
     check_spark_reads,
     find_files,
     folder_columns,
     format_of,
     is_local,
+    reads_by_folders,
 )
 from fastprod.load.reader_options import ReaderOptions, reader_options
 from fastprod.load.split_reader import (
@@ -179,6 +181,8 @@ def load_plan(request: LoadRequest) -> LoadPlan:
                 raise
     if reader is None:
         check_spark_reads(files)
+        if reads_by_folders(request.reader_options):
+            check_folders(files)
     return LoadPlan(request, kind, files, reader)
 
 

@@ -13,7 +13,13 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from fastprod.load.file_splits import FileSplit, split_file
-from fastprod.load.input_files import InputFile, base_path, literal, spark_paths
+from fastprod.load.input_files import (
+    InputFile,
+    base_path,
+    literal,
+    reads_by_folders,
+    spark_paths,
+)
 from fastprod.load.load_request import LoadPlan
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.direct_engine import DirectEngine, NumberedSplit
@@ -138,7 +144,8 @@ class LoadJob:
             self.state.total_bytes = sum(file.size_bytes for file in plan.files)
             paths = spark_paths(plan.files) if plan.files else list(plan.request.paths)
             self._wave = (0, self.state.total_bytes)
-            root = base_path(plan.files, paths)
+            by_folders = reads_by_folders(plan.request.reader_options)
+            root = base_path(plan.files, paths) if by_folders else None
             self.state.summaries.append(self._write_frame(plan.files, paths, root, watch))
             _check_files(plan.files)
             self.state.done_bytes = self.state.total_bytes

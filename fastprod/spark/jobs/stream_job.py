@@ -25,6 +25,7 @@ from fastprod.load.input_files import (
     format_of,
     is_local,
     literal,
+    reads_by_folders,
 )
 from fastprod.load.load_request import is_tabbed
 from fastprod.spark.interrupt import Interrupt
@@ -113,7 +114,7 @@ def stream_source(
             if kind is None:
                 raise InputError(f"{error}; a folder that is empty needs --format") from error
         kind = kind or format_of([file.path for file in files])
-        if _is_by_folders(options):
+        if reads_by_folders(options):
             _check_nested(files)
             check_folders(files)
     elif kind is None:
@@ -125,15 +126,9 @@ def stream_source(
     if not is_local(source) or literal(source) == source:
         return StreamSource(kind, given, source, schema, tuple(files))
     # Spark would take it for a pattern, and read other folders.
-    if _is_by_folders(options):
+    if reads_by_folders(options):
         given = {"basePath": str(Path(source).absolute()), **given}
     return StreamSource(kind, given, literal(source), schema, tuple(files))
-
-
-def _is_by_folders(options: Mapping[str, str]) -> bool:
-    """Whether Spark makes columns of folders named name=value, and passes over others."""
-    given = {name.lower(): value.strip().lower() for name, value in options.items()}
-    return given.get("recursivefilelookup") != "true"
 
 
 def _check_nested(files: Iterable[InputFile]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fastprod.load.input_files import (
     InputError,
     base_path,
-    check_spark_reads,
+    check_folders,
     compression_of,
     find_files,
     folder_columns,
@@ -170,9 +170,9 @@ def test_files_that_spark_would_pass_over_beside_folders_with_columns_are_refuse
     for name in ("in/key=7/a.json", "in/b.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}\n")
-    check_spark_reads(find_files([str(tmp_path / "in/key=7"), str(tmp_path / "in/b.json")]))
+    check_folders(find_files([str(tmp_path / "in/key=7"), str(tmp_path / "in/b.json")]))
     with pytest.raises(InputError, match=r"in/b\.json \(none\) and .*in/key=7/a\.json \(key\)"):
-        check_spark_reads(find_files([str(tmp_path / "in")]))
+        check_folders(find_files([str(tmp_path / "in")]))
 
 
 def test_columns_of_folders_without_a_folder_in_common_are_not_left_out(tmp_path: Path) -> None:

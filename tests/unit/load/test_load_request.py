@@ -77,6 +77,19 @@ def test_a_file_with_a_fault_is_not_left_to_spark_which_passes_over_some(
     assert load_plan(dataclasses.replace(request, engine="spark")).engine == "spark"
 
 
+def test_files_beside_folders_with_columns_are_sparks_if_it_looks_in_all_folders(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "key=7").mkdir()
+    for name in ("key=7/a.json", "b.json"):
+        (tmp_path / name).write_text('{"value": "x"}\n')
+    request = LoadRequest((str(tmp_path),), "t", {})
+    with pytest.raises(InputError, match="of which Spark passes over some"):
+        load_plan(request)
+    recursive = dataclasses.replace(request, reader_options={"recursiveFileLookup": "True"})
+    assert load_plan(recursive).engine == "spark"
+
+
 @pytest.mark.parametrize("lines", ['{"value": 1}\n{"value": "x"}\n', '{"value": 1.5}\n'])
 def test_json_of_types_that_spark_alone_reads_is_left_to_it(tmp_path: Path, lines: str) -> None:
     (tmp_path / "a.json").write_text(lines)
