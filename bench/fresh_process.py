@@ -74,7 +74,7 @@ def run(contender: Contender, server: Server) -> Run:
     names = workload.topic_names
     is_spread = workload.way == SPREAD
     if is_spread:
-        create_topics(server.bootstrap_servers, names, workload.partitions)
+        create_topics(server.bootstrap_servers, names, workload.partitions, workload.nodes)
     try:
         if server.keeps_records:
             touch_free_memory(_TOUCHED_BYTES)

@@ -25,6 +25,8 @@ class Outcome:
         peak_bytes: largest resident memory.
         latencies_us: each record's, where records went one at a time.
         ended_s: when the last acknowledgement came, by the machine's monotonic clock.
+        wake_up_count: how often a thread of the client's process had slept, in the time.
+        thread_count: its threads, at the end of the time.
     """
 
     acknowledged_count: int
@@ -36,6 +38,8 @@ class Outcome:
     peak_bytes: int
     latencies_us: list[float] = dataclasses.field(default_factory=list)
     ended_s: float = 0.0
+    wake_up_count: int = 0
+    thread_count: int = 0
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -57,8 +61,10 @@ class Meter:
         self._wall_s = 0.0
         self._cpu_s = 0.0
         self._ended_s = 0.0
+        self._wake_ups = self._threads = 0
 
     def start(self) -> None:
+        self._wake_ups = _wake_up_count()
         self._cpu_s = cpu_s()
         self._wall_s = time.perf_counter()
 
@@ -67,6 +73,8 @@ class Meter:
         self._ended_s = time.monotonic()
         self._wall_s = time.perf_counter() - self._wall_s
         self._cpu_s = cpu_s() - self._cpu_s
+        self._wake_ups = _wake_up_count() - self._wake_ups
+        self._threads = len(list(Path("/proc/self/task").iterdir()))
 
     @property
     def wall_us(self) -> float:
@@ -92,6 +100,8 @@ class Meter:
             resident_bytes("VmHWM"),
             latencies_us or [],
             self._ended_s,
+            self._wake_ups,
+            self._threads,
         )
 
 
@@ -99,6 +109,10 @@ def cpu_s() -> float:
     """CPU time of this process, all its threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _wake_up_count() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 def resident_bytes(field: str) -> int:

@@ -20,6 +20,7 @@ from bench.macro import (
     awaiting,
     broker,
     cold,
+    conditions,
     latency,
     memory,
     scale,
@@ -37,6 +38,9 @@ SERVERS: dict[str, Callable[[], Server]] = {
     "discard_tls": functools.partial(BrokerServer, "discard", has_tls=True),
     "memory": functools.partial(BrokerServer, "memory"),
     "disk": functools.partial(BrokerServer, "disk"),
+    "hundred": functools.partial(BrokerServer, "discard", nodes=100),
+    "distant": functools.partial(BrokerServer, "discard", later_ms=(20,)),
+    "slowed": functools.partial(BrokerServer, "discard", later_ms=(0, 0, 200)),
     "kafka": KafkaServer,
     "kafka_tls": functools.partial(KafkaServer, has_tls=True),
 }
@@ -55,6 +59,7 @@ def all_points() -> list[Point]:
         *spinner.points(),
         *broker.points(),
         *scale.points(),
+        *conditions.points(),
         *transactions.points(),
     ]
     return sorted(found, key=lambda point: list(SERVERS).index(point.server))

@@ -50,6 +50,21 @@ class Series:
         """Resident memory before the client was made, in 10**6 bytes, median."""
         return statistics.median(r.outcome.baseline_bytes for r in self.runs) / 1e6
 
+    @property
+    def cpu_percent(self) -> float:
+        """CPU time of the client's process, in 1/100 of a core, median."""
+        return statistics.median(100 * r.outcome.cpu_s / r.outcome.wall_s for r in self.runs)
+
+    @property
+    def wake_ups_per_s(self) -> float:
+        """Of all threads of the client's process, median."""
+        return statistics.median(r.outcome.wake_up_count / r.outcome.wall_s for r in self.runs)
+
+    @property
+    def thread_count(self) -> int:
+        """Most threads that the client's process had at the end of a run."""
+        return max(r.outcome.thread_count for r in self.runs)
+
     def latency_us(self, share: float) -> float:
         """Median over the runs of one quantile of the latency of a record, in us.
 

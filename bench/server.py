@@ -7,9 +7,10 @@ import itertools
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -153,18 +154,29 @@ class BrokerServer:
     Args:
         kind: "discard", "memory" or "disk": what becomes of the records.
         has_tls: clients come by a listener with TLS.
+        nodes: how many it has, one of them without `later_ms`.
+        later_ms: a node for each number, whose answers take so many ms more; they are discarding,
+            without TLS.
     """
 
     gets_faster = False
 
-    def __init__(self, kind: str, has_tls: bool = False) -> None:
+    def __init__(
+        self, kind: str, has_tls: bool = False, nodes: int = 1, later_ms: Sequence[int] = ()
+    ) -> None:
         self._kind = kind
         self._has_tls = has_tls
+        self._nodes = nodes
+        self._later_ms = later_ms
         self.ca_file = ""
         self._numbers = itertools.count(1)
         self._stack = contextlib.ExitStack()
         self.name = f"fastprod broker, {kind}, full validation, own process, topics of 1 partition"
         self.name += ", TLS" * has_tls
+        if nodes > 1:
+            self.name += f", {nodes} nodes"
+        if later_ms:
+            self.name += f", answers of each node {', '.join(map(str, later_ms))} ms later"
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -177,14 +189,16 @@ class BrokerServer:
                 "disk": ("--data-dir", str(folder / "data")),
             }
             command = [sys.executable, "-m", "fastprod", "broker", *options[self._kind]]
-            if self._has_tls:
+            if self._later_ms:
+                command = [sys.executable, "-m", "bench.distant_broker", *map(str, self._later_ms)]
+            elif self._has_tls:
                 authority = CertificateAuthority(folder / "certificates")
                 self.ca_file = str(authority.certificate)
                 command += ["--tls-certificate", str(authority.issue("broker").both)]
                 command += ["--listener", "CLEAR=PLAINTEXT:0", "--listener", "TLS=SSL:0"]
                 command += ["--client-settings", str(folder)]
             else:
-                command += ["--port", "0"]
+                command += ["--port", "0", "--nodes", str(self._nodes)]
             self._process = KeptProcess("fastprod broker", command, folder / "log", folder=folder)
             stack.callback(self._process.stop)
             found = self._process.wait_for_output(r"listening on ([^;\s]+);", _TIMEOUT_S)
@@ -228,10 +242,16 @@ class BrokerServer:
         delete_topics(self.bootstrap_servers, [topic])
 
 
-def create_topics(bootstrap_servers: str, topics: list[str], partitions: int) -> None:
-    """Make them all by one request."""
+def create_topics(
+    bootstrap_servers: str, topics: list[str], partitions: int, nodes: int = 0
+) -> None:
+    """Make them all by one request; with `nodes`, a partition on each of the first so many."""
     admin = kafka_admin.connected(bootstrap_servers)  # must live until it has its answer
-    wanted = [NewTopic(topic, partitions, 1) for topic in topics]
+    places: dict[str, Any] = {"num_partitions": partitions, "replication_factor": 1}
+    if nodes:
+        known = sorted(admin.list_topics(timeout=_TIMEOUT_S).brokers)
+        places = {"num_partitions": nodes, "replica_assignment": [[id_] for id_ in known[:nodes]]}
+    wanted = [NewTopic(topic, **places) for topic in topics]
     for made in admin.create_topics(wanted).values():
         made.result(_TIMEOUT_S)
 

@@ -23,6 +23,9 @@ TRICKLE_PAUSE_S = 0.2
 SPREAD = "spread"
 """The way of records that go to topics of the run's own, with many partitions or many of them."""
 
+IDLE = "idle"
+"""The way of a producer that has nothing to do."""
+
 COLD = "cold"
 """The way of a run that is a constructor and one record."""
 
@@ -35,11 +38,12 @@ class Workload:
         way: "send" (one call a record, futures dropped), "spread" (the same over many partitions,
             topics or threads), "bulk" (many records a call), "latency"
             (one record at a time, each awaited), "trickle" (the same, five a second), "cold" (one
-            record, timed from the constructor on), "tasks" (awaited by many tasks at once),
+            record, timed from the constructor on), "idle" (some seconds without any, then one),
+            "tasks" (awaited by many tasks at once),
             "transactions" (committed back to back) or "commits" (transactions of one record with
             pauses, each commit timed).
         record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle; 1 when
-            "cold".
+            "cold" or "idle".
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.
         batch_bytes: size of a batch at most.
@@ -57,7 +61,10 @@ class Workload:
             KEYS, "headers" are DRESS_HEADERS, "nothing" is nothing. Empty: a partition.
         topics: to which records go in turn when `way` is "spread".
         partitions: of each of these topics.
+        nodes: a topic has one partition on each of the server's first so many nodes instead.
+        used_partitions: the first so many have all records but one each; 0: all of them do.
         by_key: there records go by random keys, not to one partition after the other.
+        by_producer: there the producer chooses the partition of a record without a key.
         senders: threads that share the records there.
         flushes: each record is waited for by a flush of the producer.
         waiters: threads that wait for records of their own when `way` is "latency".
@@ -86,7 +93,10 @@ class Workload:
     extra: str = ""
     topics: int = 1
     partitions: int = 1
+    nodes: int = 0
+    used_partitions: int = 0
     by_key: bool = False
+    by_producer: bool = False
     senders: int = 1
     flushes: bool = False
     waiters: int = 1
@@ -152,6 +162,12 @@ class Workload:
             parts.append(f"with {self.extra}")
         if self.partitions > 1:
             parts.append(f"{self.partitions:,} partitions {'by key' if self.by_key else 'in turn'}")
+        if self.nodes:
+            parts.append(f"a partition on each of {self.nodes} nodes")
+        if self.used_partitions:
+            parts.append(f"all to {self.used_partitions:,} of them")
+        if self.by_producer:
+            parts.append("without a key")
         if self.topics > 1:
             parts.append(f"{self.topics:,} topics in turn")
         if self.senders > 1:

@@ -32,15 +32,19 @@ def work(load: Workload) -> Outcome:
         list(threads.map(lambda _: None, range(load.senders)))
         meter.start()
         list(threads.map(send, shares))
+        if load.by_producer:  # else the time would be that of what is queued for the slowest node
+            meter.stop()
         producer.flush()
-        meter.stop()
+        if not load.by_producer:
+            meter.stop()
     size = load.round_count * sum(map(len, values))
     return meter.outcome(_acknowledged(producer), warm, size)
 
 
 def _send_to_each(load: Workload, producer: KafkaProducer, value: bytes) -> None:
     """One record to each partition, so that all are known and connected."""
-    places = [(name, number) for name in load.topic_names for number in range(load.partitions)]
+    numbers = range(load.nodes or load.partitions)
+    places = [(name, number) for name in load.topic_names for number in numbers]
     topics, partitions = zip(*places, strict=True)
     columns = {"topic": topics, "partition": partitions, "value": [value] * len(places)}
     producer.append_columns(columns).result(60)
@@ -52,7 +56,8 @@ def _targets(load: Workload) -> list[tuple[str, Any]]:
     if load.by_key:
         choose = random.Random(4711)
         return [(names[0], choose.randbytes(12)) for _ in range(_KEY_COUNT)]
-    return [(name, partition) for partition in range(load.partitions) for name in names]
+    count = load.used_partitions or load.nodes or load.partitions
+    return [(name, partition) for partition in range(count) for name in names]
 
 
 def _sender(
@@ -73,6 +78,13 @@ def _sender(
         for topic, partition in islice(cycle(targets), count):
             send(topic, value, partition=partition)
 
+    def by_producer(count: int) -> None:
+        send, value, topic = producer.send, values[0], load.topic_names[0]
+        for _ in range(count):
+            send(topic, value)
+
+    if load.by_producer:
+        return by_producer
     return by_key if load.by_key else in_turn
 
 
