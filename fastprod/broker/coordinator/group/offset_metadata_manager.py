@@ -28,6 +28,7 @@ from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.threads.clock import Clock
 from fastprod.broker.threads.purgatory import DelayedOperationPurgatory
 from fastprod.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,
     ILLEGAL_GENERATION,
@@ -91,6 +92,9 @@ class OffsetMetadataManager:
         try:
             group = self._group_of(committing, node_id)
             with group.lock:
+                if group.is_dead:
+                    # Another node may have read all that there was.
+                    raise CoordinatorError(COORDINATOR_NOT_AVAILABLE)
                 refused = group.check_commit(committing)
                 if isinstance(group, GroupMetadata) and not committing.is_transactional:
                     member = group.members.get(committing.member_id)
@@ -188,7 +192,8 @@ class OffsetMetadataManager:
             return NONE, {}
         with group.lock:
             if group.is_dead:
-                return NONE, {}
+                # Another node may have it: who hears of no offsets begins somewhere else.
+                return NOT_COORDINATOR, {}
             try:
                 group.check_fetch(member_id, member_epoch)
             except CoordinatorError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from fastprod.broker.coordinator.group.group import Group
 from fastprod.broker.coordinator.group.group_metadata import GroupState
 from fastprod.broker.coordinator.group.member_metadata import Leaving
 from fastprod.error_codes import (
@@ -17,6 +20,7 @@ from fastprod.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
+from support.broker.world import move_leader
 from support.groups.group_world import GroupWorld
 
 DAY_MS = 86_400_000
@@ -71,6 +75,49 @@ def test_a_member_commits_while_all_join_but_not_while_all_sync() -> None:
     assert world.commit({T0: 1}, follower, generation) == {T0: NONE}
     world.join(follower)
     assert world.commit({T0: 2}, follower, generation + 1) == {T0: REBALANCE_IN_PROGRESS}
+    assert world.fetched() == {T0: 1}
+
+
+def found_too_early(world: GroupWorld) -> None:
+    """Have the group move to the other node just after somebody has found it here."""
+    item = world.manager.item
+
+    def find(key: str, node_id: int | None, creates: bool = False) -> Group | None:
+        del world.manager.item
+        found = item(key, node_id, creates)
+        other = 1 - world.node()
+        move_leader(world.partition(), other, [0, 1])
+        assert item(key, other) is not found
+        return found
+
+    world.manager.item = find  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("who", ["a classic group's user", "a user", "a member"])
+def test_a_commit_to_a_group_that_has_just_moved_is_not_lost(who: str) -> None:
+    """B-E1, B-E2: what is told to be committed is what the other node tells."""
+    world = GroupWorld()
+    assert world.commit({T0: 1}) == {T0: NONE}
+    member, generation = "", -1
+    if who != "a classic group's user":
+        epoch = world.come("m").member_epoch
+        member, generation = ("m", epoch) if who == "a member" else ("", -1)
+        if who == "a user":
+            assert world.beat("m", -1).error == NONE
+    found_too_early(world)
+    code = world.commit({T0: 5}, member, generation, knows_epochs=True)[T0]
+    assert code == COORDINATOR_NOT_AVAILABLE
+    assert world.fetched() == {T0: 1}
+    assert world.commit({T0: 5}, member, generation, knows_epochs=True) == {T0: NONE}
+    assert world.fetched() == {T0: 5}
+
+
+def test_who_asks_a_group_that_has_just_moved_is_not_told_that_it_has_no_offsets() -> None:
+    """B-E1: the reader would begin at the start, or at the end."""
+    world = GroupWorld()
+    assert world.commit({T0: 1}) == {T0: NONE}
+    found_too_early(world)
+    assert world.offsets.fetch("g", [T0], world.node()) == (NOT_COORDINATOR, {})
     assert world.fetched() == {T0: 1}
 
 
