@@ -430,9 +430,11 @@ class NodeServices:
             "DeleteTopics": DeleteTopicsApi(cluster, self.topic_deleted, self.topic_worker),
             "DescribeConfigs": DescribeConfigsApi(cluster, self.config, self._dynamic_settings),
             "IncrementalAlterConfigs": IncrementalAlterConfigsApi(
-                self._dynamic_settings, self.topics
+                self._dynamic_settings, self.topics, self.purgatory.check_and_complete
             ),
-            "AlterConfigs": AlterConfigsApi(self._dynamic_settings, self.topics),
+            "AlterConfigs": AlterConfigsApi(
+                self._dynamic_settings, self.topics, self.purgatory.check_and_complete
+            ),
             "DescribeClientQuotas": DescribeClientQuotasApi(self._ip_quotas),
             "AlterClientQuotas": AlterClientQuotasApi(self._ip_quotas),
             "DescribeCluster": DescribeClusterApi(cluster),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topic_config import LIST, TOPIC_SETTINGS, TopicConfig
 from fastprod.broker.cluster.topics import TopicError, Topics
 from fastprod.broker.server.acl import Operation
@@ -65,11 +66,18 @@ class IncrementalAlterConfigsApi:
     Args:
         settings: those of nodes that can be changed.
         topics: those of topics.
+        changed: called with each partition that has others.
     """
 
-    def __init__(self, settings: DynamicSettings, topics: Topics) -> None:
+    def __init__(
+        self,
+        settings: DynamicSettings,
+        topics: Topics,
+        changed: Callable[[Partition], object],
+    ) -> None:
         self._settings = settings
         self._topics = topics
+        self._changed = changed
 
     def handle(self, call: Call[IncrementalAlterConfigsRequest]) -> None:
         """Change the settings of each resource: all that are named, or none."""
@@ -93,6 +101,7 @@ class IncrementalAlterConfigsApi:
             self._topics.change_config(
                 name, lambda config: _new_overrides(config, configs), is_only_checked
             )
+            _look_again(self._topics, name, self._changed)
             return
         changes = _changes(configs)
         _alter_node(self._settings, asked.resource_name, call, changes, is_only_checked)
@@ -104,11 +113,18 @@ class AlterConfigsApi:
     Args:
         settings: those of nodes that can be changed.
         topics: those of topics.
+        changed: called with each partition that has others.
     """
 
-    def __init__(self, settings: DynamicSettings, topics: Topics) -> None:
+    def __init__(
+        self,
+        settings: DynamicSettings,
+        topics: Topics,
+        changed: Callable[[Partition], object],
+    ) -> None:
         self._settings = settings
         self._topics = topics
+        self._changed = changed
 
     def handle(self, call: Call[AlterConfigsRequest]) -> None:
         """Replace the settings of each resource."""
@@ -130,10 +146,18 @@ class AlterConfigsApi:
         if asked.resource_type == TOPIC:
             name, is_only_checked = asked.resource_name, call.message.validate_only
             self._topics.change_config(name, lambda _: given, is_only_checked)
+            _look_again(self._topics, name, self._changed)
             return
         node_id = _node_id(asked.resource_name, call.node_id)
         changes = {**dict.fromkeys(self._settings.changed(node_id)), **given}
         _alter_node(self._settings, asked.resource_name, call, changes, call.message.validate_only)
+
+
+def _look_again(topics: Topics, name: str, changed: Callable[[Partition], object]) -> None:
+    """Have it looked at what waits for a topic: fewer replicas may be enough now."""
+    topic = topics.get(name)
+    for partition in () if topic is None else topic.partitions:
+        changed(partition)
 
 
 class _Resource(Protocol):

@@ -28,11 +28,19 @@ from fastprod.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from support.broker.replica_world import replicated
-from support.broker.world import BrokerWorld, batch_of
+from support.broker.replica_world import pause, replicated
+from support.broker.world import (
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    produce_request,
+    wait_for,
+)
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 WAIT_S = 30.0
+# Nobody waits so long for an answer here.
+PATIENT_MS = 600_000
 COUNT, RATE = "max.connections", "max.connection.creation.rate"
 PER_IP, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -265,6 +273,30 @@ def test_settings_of_a_topic_hold_at_once() -> None:
         alter(world, resource("t", change("max.message.bytes", None, DELETE), kind=2))
         assert overrides(world) == {"min.insync.replicas": "2"}
         assert world.produce(batch_of(b"x" * 200)).error_code == NONE
+
+
+@pytest.mark.parametrize("is_incremental", [True, False])
+def test_who_waits_for_more_replicas_than_are_needed_now_is_answered(is_incremental: bool) -> None:
+    """B-D4.9, KIP-966: nothing else would wake them, as no follower fetches."""
+    with BrokerWorld(brokers=3, replica_lag_time_max_ms=100) as world:
+        partition = replicated(world, **{"min.insync.replicas": "2"})
+        pause(world, 1, 2)
+        message = produce_request([("t", 0, batch_of(b"x"))])
+        message.timeout_ms = PATIENT_MS
+        produced = world.post("Produce", 9, message)
+        fetched = world.post("Fetch", 11, fetch_request([("t", 0, 0)], max_wait_ms=PATIENT_MS))
+        wait_for(lambda: partition.isr == [0])
+        assert (produced.answer, fetched.answer) == (None, None)
+        if is_incremental:
+            alter(world, resource("t", change("min.insync.replicas", "1"), kind=TOPIC))
+        else:
+            one = ReplacedConfig(name="min.insync.replicas", value="1")
+            named = ReplacedResource(resource_type=TOPIC, resource_name="t", configs=[one])
+            world.ask("AlterConfigs", 1, AlterConfigsRequest(resources=[named]))
+        (answered,) = produced.wait().responses[0].partition_responses
+        assert (answered.error_code, answered.base_offset) == (NONE, 0)
+        (found,) = fetched.wait().responses[0].partitions
+        assert found.high_watermark == 1
 
 
 def test_two_who_change_a_topic_at_once_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
