@@ -12,12 +12,14 @@ from bench.workload import IDLE, SPREAD, Workload
 _ONE = "one"
 _MANY = "many"
 _BATCH_BYTES = 262_144
+_SMALL_BATCH_BYTES = 65_536
 _IN_FLIGHT = 5
 _ROUND_TRIP_S = 0.020
 _SLOW_S = 0.200
 _ONE_NODE = Workload(SPREAD, 1_000_000, nodes=1, used_partitions=1)
 _HUNDRED = Workload(SPREAD, 1_000_000, nodes=100, used_partitions=1)
-_DISTANT = Workload(SPREAD, 200_000, "text-1000")
+# A window of the default's batches would be as much as the network in Python can take.
+_DISTANT = Workload(SPREAD, 100_000, "text-1000", batch_bytes=_SMALL_BATCH_BYTES)
 _TWO = Workload(SPREAD, 10_000_000, nodes=2, by_producer=True)
 _THREE = Workload(SPREAD, 10_000_000, nodes=3, by_producer=True)
 
@@ -69,7 +71,7 @@ def points() -> list[Point]:
 
 def _window_per_s() -> float:
     """Bytes that may be under way at once, in every round trip."""
-    return _IN_FLIGHT * _BATCH_BYTES / _ROUND_TRIP_S
+    return _IN_FLIGHT * _SMALL_BATCH_BYTES / _ROUND_TRIP_S
 
 
 def _kept_beside_idle_nodes(series: Mapping[str, Series]) -> dict[str, float]:
