@@ -16,8 +16,8 @@ _SMALL_BATCH_BYTES = 65_536
 _IN_FLIGHT = 5
 _ROUND_TRIP_S = 0.020
 _SLOW_S = 0.200
-_ONE_NODE = Workload(SPREAD, 1_000_000, nodes=1, used_partitions=1)
-_HUNDRED = Workload(SPREAD, 1_000_000, nodes=100, used_partitions=1)
+_ONE_NODE = Workload(SPREAD, 4_000_000, nodes=1, used_partitions=1)
+_HUNDRED = Workload(SPREAD, 4_000_000, nodes=100, used_partitions=1)
 # A window of the default's batches would be as much as the network in Python can take.
 _DISTANT = Workload(SPREAD, 100_000, "text-1000", batch_bytes=_SMALL_BATCH_BYTES)
 _TWO = Workload(SPREAD, 10_000_000, nodes=2, by_producer=True)
