@@ -69,13 +69,14 @@ def test_nothing_is_lost_or_twice_while_partitions_move(seed: int, tmp_path: Pat
     """B-D4.12, B-B2: and each partition ends where it was sent last, with no files elsewhere."""
     chosen = random.Random(seed)
     sent: dict[int, list[bytes | None]] = {at: [] for at in range(PARTITIONS)}
+    futures = []
     with broker_in(tmp_path) as broker:
         broker.create_topic("t", PARTITIONS, replication_factor=3)
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for turn in range(TURNS):
                 for number in range(RECORDS_A_TURN):
                     at, value = number % PARTITIONS, b"%d-%d" % (turn, number)
-                    producer.send("t", value, partition=at)
+                    futures.append(producer.send("t", value, partition=at))
                     sent[at].append(value)
                 disturb(broker, chosen)
                 time.sleep(0.01)
@@ -87,6 +88,7 @@ def test_nothing_is_lost_or_twice_while_partitions_move(seed: int, tmp_path: Pat
                 broker._running().cluster.reassign(found, [at, at + 1])
                 wait_for(partial(is_on, found, at, at + 1))
             producer.flush(timeout=60)
+        assert {str(each.exception(0)) for each in futures} == {"None"}
         assert stored(broker) == sent
         expected = {(at + n, f"t-{at}") for at in range(PARTITIONS) for n in (0, 1)}
         wait_for(lambda: folders(tmp_path) == expected)

@@ -224,7 +224,11 @@ class Cluster:
             if decision is None:
                 return False
             has_moved = decision.leader != partition.leader
-            self.topics.decide({partition: decision})
+            try:
+                self.topics.decide({partition: decision})
+            except OSError:
+                partition.undecided()
+                raise
         if has_moved:
             self._moved()
         return True

@@ -394,6 +394,9 @@ class Partition:
         with self.lock:
             self._note(decision)
 
+    def undecided(self) -> None:
+        """What was planned cannot be written down, and does not hold."""
+
     def _note(self, decision: Decision) -> None:
         self.leader, self.leader_epoch, self.replicas, self.isr = decision[:4]
         self.adding, self.removing = decision[4:]

@@ -99,7 +99,7 @@ class ReplicatedPartition(Partition):
         is_unclean_enabled: whether a replica may lead that is not in sync, rather than none.
     """
 
-    __slots__ = ("__weakref__", "_by_node", "_settings", "is_unclean_enabled")
+    __slots__ = ("__weakref__", "_by_node", "_joining", "_settings", "is_unclean_enabled")
 
     is_replicated = True
 
@@ -116,6 +116,7 @@ class ReplicatedPartition(Partition):
         nodes = list(logs)
         super().__init__(topic, index, logs[nodes[0]], nodes)
         self._settings = settings
+        self._joining = NO_NODE
         self.is_unclean_enabled = is_unclean_enabled
         in_sync = [each for each in nodes if each in (live if isr is None else isr)]
         self.leader, self.isr = elect(nodes, in_sync or nodes, live, False)
@@ -285,8 +286,10 @@ class ReplicatedPartition(Partition):
     def _advance(self, leader: Replica) -> bool:
         """Move the high watermark to what all replicas in sync have; whether it moved.
 
-        It waits, too, for those that have caught up and are not in sync yet. With fewer than
-        `min.insync.replicas` it stands still (KIP-966).
+        It waits, too, for those that have caught up and are not in sync yet, and for who is about
+        to be: nothing is acknowledged between the decision and the moment in which it holds that
+        the one in question lacks (Kafka's maximal ISR). With fewer than `min.insync.replicas` it
+        stands still (KIP-966).
         """
         isr = leader.state.isr
         if len(isr) < self.min_isr:
@@ -294,7 +297,7 @@ class ReplicatedPartition(Partition):
         end_offset = new = leader.log.log_end_offset
         now_ns, most_lag_ns = self._settings.now_ns(), self._settings.most_lag_ns
         for node_id, follower in leader.followers.items():
-            if node_id in isr or (
+            if node_id in (*isr, self._joining) or (
                 self._reach.hears_controller(node_id)
                 and follower.is_caught_up(end_offset, now_ns, most_lag_ns)
             ):
@@ -394,6 +397,7 @@ class ReplicatedPartition(Partition):
                 return None
             if not leader.is_leader or not self._may_join(leader, node_id):
                 return None
+            self._joining = node_id  # `take` or `undecided` ends that
             decision = self._in_sync_are([*self.isr, node_id])
             live = [each for each in self.replicas if self._reach.hears_controller(each)]
             return completed(decision, live)
@@ -521,6 +525,7 @@ class ReplicatedPartition(Partition):
                 self._catch_up(decision.leader)
             there = {**self._by_node, **opened}
             self._by_node = {id: there.pop(id) for id in decision.replicas if id in there}
+            self._joining = NO_NODE
             self._note(decision)
             self._tell()
         for gone in there.values():
@@ -528,6 +533,10 @@ class ReplicatedPartition(Partition):
                 gone.log.delete()
             except LogError as error:
                 _log.error("files of node %d of %s stay: %s", gone.node_id, self, error)
+
+    def undecided(self) -> None:
+        with self.lock:
+            self._joining = NO_NODE
 
     def _open_further(self, nodes: Sequence[int]) -> dict[int, Replica]:
         """Begin a log on each of these nodes that has none."""

@@ -101,6 +101,38 @@ def test_who_has_caught_up_is_in_sync_once_that_is_written_down(
         assert seen == [[0, 1], [0, 1]]
 
 
+def test_nothing_is_acknowledged_without_who_is_about_to_be_in_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-B2, Kafka's maximal ISR: it could lead as soon as that is written down. It is not caught up
+    here, but has all that was acknowledged."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    seen: list[tuple[int, int, int]] = []
+    with BrokerWorld(brokers=3, clock=clock, replica_fetch_max_bytes=1) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        kill(world, 2)
+        clock.advance(60_000)  # long ago it had everything, the other one has it now
+        assert world.produce(batch_of(b"b")).error_code == NONE
+        pause(world, 1, 2)
+        found._by_node[2].log.truncate_fully_and_start_at(0)
+        assert world.produce(batch_of(b"c"), acks=1).error_code == NONE
+        assert high_watermarks(found)[:2] == [2, 2]
+
+        def write(*_: object) -> None:
+            world.state.replication.set_fetching(1, True)
+            known = found._by_node[0].followers
+            wait_for(lambda: known[1].log_end_offset == 3)
+            seen.append((found.log.high_watermark, known[2].log_end_offset, len(found.isr)))
+
+        up(world, 2)
+        monkeypatch.setattr(world.state.topics, "_on_change", write)
+        world.state.replication.set_fetching(2, True)
+        wait_for(lambda: found.isr == [0, 1, 2])
+        assert seen == [(2, 2, 2)]
+        wait_for(lambda: high_watermarks(found) == [3, 3, 3])
+
+
 def test_a_leader_that_is_cut_off_is_not_believed(world: BrokerWorld) -> None:
     """KIP-101, KIP-279: what it took meanwhile is cut off, whoever led since."""
     found = replicated(world)
