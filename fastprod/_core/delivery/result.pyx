@@ -554,7 +554,8 @@ cdef Incomplete* result_miss(Result** result, uint32_t index) noexcept nogil:
         fp_mutex_lock(&stripe.lock)
         if result[0].state == RESULT_PENDING:
             list = result[0].incomplete
-            fp_store_i32(&list.has_missed, 1)
+            if list != NULL:
+                fp_store_i32(&list.has_missed, 1)
         fp_mutex_unlock(&stripe.lock)
         if list != NULL or fp_load_i32_acq(&result[0].state) != RESULT_SPLIT:
             return list

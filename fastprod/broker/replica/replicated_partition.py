@@ -296,8 +296,9 @@ class ReplicatedPartition(Partition):
             return False
         end_offset = new = leader.log.log_end_offset
         now_ns, most_lag_ns = self._settings.now_ns(), self._settings.most_lag_ns
+        waited_for = (*isr, self._joining)
         for node_id, follower in leader.followers.items():
-            if node_id in (*isr, self._joining) or (
+            if node_id in waited_for or (
                 self._reach.hears_controller(node_id)
                 and follower.is_caught_up(end_offset, now_ns, most_lag_ns)
             ):

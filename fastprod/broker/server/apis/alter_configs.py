@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from fastprod.broker.cluster.partition import Partition
@@ -60,8 +60,8 @@ _THROTTLES: Final = frozenset(
 _LIST_OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 
 
-class IncrementalAlterConfigsApi:
-    """Handles IncrementalAlterConfigs. Any thread.
+class _AlteringApi:
+    """Changes settings.
 
     Args:
         settings: those of nodes that can be changed.
@@ -78,6 +78,23 @@ class IncrementalAlterConfigsApi:
         self._settings = settings
         self._topics = topics
         self._changed = changed
+
+    def _change_topic(
+        self,
+        name: str,
+        new_overrides: Callable[[TopicConfig], Mapping[str, str | None]],
+        is_only_checked: bool,
+    ) -> None:
+        """As `Topics.change_config`; then have it looked at what waits for the topic: fewer
+        replicas may be enough now."""
+        self._topics.change_config(name, new_overrides, is_only_checked)
+        topic = self._topics.get(name)
+        for partition in () if topic is None else topic.partitions:
+            self._changed(partition)
+
+
+class IncrementalAlterConfigsApi(_AlteringApi):
+    """Handles IncrementalAlterConfigs. Any thread."""
 
     def handle(self, call: Call[IncrementalAlterConfigsRequest]) -> None:
         """Change the settings of each resource: all that are named, or none."""
@@ -98,33 +115,16 @@ class IncrementalAlterConfigsApi:
         configs = _without_throttles(asked.configs)
         if asked.resource_type == TOPIC:
             name = asked.resource_name
-            self._topics.change_config(
+            self._change_topic(
                 name, lambda config: _new_overrides(config, configs), is_only_checked
             )
-            _look_again(self._topics, name, self._changed)
             return
         changes = _changes(configs)
         _alter_node(self._settings, asked.resource_name, call, changes, is_only_checked)
 
 
-class AlterConfigsApi:
-    """Handles AlterConfigs, which replaces all of a resource's own settings. Any thread.
-
-    Args:
-        settings: those of nodes that can be changed.
-        topics: those of topics.
-        changed: called with each partition that has others.
-    """
-
-    def __init__(
-        self,
-        settings: DynamicSettings,
-        topics: Topics,
-        changed: Callable[[Partition], object],
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._changed = changed
+class AlterConfigsApi(_AlteringApi):
+    """Handles AlterConfigs, which replaces all of a resource's own settings. Any thread."""
 
     def handle(self, call: Call[AlterConfigsRequest]) -> None:
         """Replace the settings of each resource."""
@@ -145,19 +145,11 @@ class AlterConfigsApi:
                 raise TopicError(INVALID_REQUEST, f"Null value not supported for : {name}")
         if asked.resource_type == TOPIC:
             name, is_only_checked = asked.resource_name, call.message.validate_only
-            self._topics.change_config(name, lambda _: given, is_only_checked)
-            _look_again(self._topics, name, self._changed)
+            self._change_topic(name, lambda _: given, is_only_checked)
             return
         node_id = _node_id(asked.resource_name, call.node_id)
         changes = {**dict.fromkeys(self._settings.changed(node_id)), **given}
         _alter_node(self._settings, asked.resource_name, call, changes, call.message.validate_only)
-
-
-def _look_again(topics: Topics, name: str, changed: Callable[[Partition], object]) -> None:
-    """Have it looked at what waits for a topic: fewer replicas may be enough now."""
-    topic = topics.get(name)
-    for partition in () if topic is None else topic.partitions:
-        changed(partition)
 
 
 class _Resource(Protocol):
