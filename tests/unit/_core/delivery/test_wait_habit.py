@@ -41,6 +41,13 @@ def drives(producer: KafkaProducer) -> int:
     return int(producer._engine.counters()["caller_sends"] - before)
 
 
+def comes_to_drive(producer: KafkaProducer) -> None:
+    """It sends by itself. Beside other work the I/O thread may be awake for 20 records."""
+    until_s = time.monotonic() + BOUND_S
+    while drives(producer) == 0:
+        assert time.monotonic() < until_s
+
+
 def test_where_others_wait_the_io_thread_does_all(new_peer: PeerFactory) -> None:
     """Whatever producers they wait for; there is a moment before they sleep, hence the turns."""
     slow, quick = new_peer({"t": 1}), new_peer({"t": 1})
@@ -49,7 +56,7 @@ def test_where_others_wait_the_io_thread_does_all(new_peer: PeerFactory) -> None
         KafkaProducer(bootstrap_servers=slow.bootstrap_servers) as held,
         KafkaProducer(bootstrap_servers=quick.bootstrap_servers) as producer,
     ):
-        assert drives(producer) > 0
+        comes_to_drive(producer)
         slow.on(PRODUCE).hold().always()
         waiting = threads.submit(held.send("t", b"x").result, BOUND_S)
         until_s = time.monotonic() + BOUND_S
@@ -58,4 +65,4 @@ def test_where_others_wait_the_io_thread_does_all(new_peer: PeerFactory) -> None
         slow.clear_script()
         slow.release()
         waiting.result(BOUND_S)
-        assert drives(producer) > 0
+        comes_to_drive(producer)
