@@ -96,6 +96,53 @@ def test_large_records_have_the_oracles_bytes(records: list[oracle.Record]) -> N
     assert [record[1:] for record in read.records()] == records
 
 
+# Around the sizes at which a record's length takes another byte.
+EDGES = st.integers(0, 90) | st.integers(8_150, 8_200)
+EDGE_RECORDS = st.lists(
+    st.builds(oracle.Record, TIMESTAMPS, OPTIONAL, EDGES.map(bytes), HEADERS),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=300)
+@given(
+    records=RECORDS | EDGE_RECORDS | LARGE_RECORDS,
+    slab_bytes=st.just([]) | st.lists(st.integers(50, 20_000), min_size=1, max_size=3),
+    most_bytes=st.integers(-1, 20_000),
+)
+def test_a_run_of_records_has_the_oracles_bytes(
+    records: list[oracle.Record], slab_bytes: list[int], most_bytes: int
+) -> None:
+    """Behind the first, in runs, and one by one where a run ends."""
+    batch = BatchForTest(slab_bytes=slab_bytes, pool_bytes=POOL_BYTES)
+    size = append(batch, records[0])
+    done = 1
+    while done < len(records):
+        taken = batch.append_run(
+            [
+                (each[0], each[1], each[2], oracle.encode_headers(each[3]) if each[3] else None)
+                for each in records[done:]
+            ],
+            most_bytes,
+        )
+        done += taken
+        written = batch.counters["record_bytes"] - size
+        assert 0 <= written <= max(0, most_bytes)
+        assert batch.counters["result_count"] == done
+        if taken == 0:
+            append(batch, records[done])
+            done += 1
+        size = batch.counters["record_bytes"]
+    batch.seal()
+    assert batch.header() + batch.body() == oracle.encode_batch(records)
+    sizes = [
+        len(oracle.encode_record(each, index, records[0].timestamp))
+        for index, each in enumerate(records)
+    ]
+    assert batch.counters["largest_record"] == max(sizes)
+
+
 @settings(max_examples=200)
 @given(
     records=RECORDS | LARGE_RECORDS,

@@ -21,8 +21,8 @@ from fastprod._core.engine.sticky_partitioner cimport (
     StickyPartitioner, sticky_current, sticky_destroy, sticky_init, sticky_produced,
 )
 from fastprod._core.records.record_batch cimport (
-    BATCH_HEADER_BYTES, ProducerBatch, Record, batch_add_slabs, batch_append, batch_free,
-    batch_new, batch_room, record_size,
+    BATCH_HEADER_BYTES, ProducerBatch, Record, batch_add_slabs, batch_append,
+    batch_append_run, batch_free, batch_new, batch_room, record_size,
 )
 
 cdef enum:
@@ -197,6 +197,18 @@ cdef inline bint _has_room(Accumulator* a, ProducerBatch* batch, uint32_t size) 
     )
 
 
+cdef inline int64_t _run_bytes(Accumulator* a, ProducerBatch* batch) noexcept nogil:
+    """How much may surely be appended before `_has_room` is to be asked again."""
+    cdef int64_t left = <int64_t>a.batch_bytes - batch_estimate(a, batch)
+    cdef int64_t ratio_milli
+    if batch.codec == 0:
+        return left
+    # An estimate may grow by more than what is appended.
+    ratio_milli = fp_load_i32_acq(&(<Partition*>batch.partition).topic.ratio_milli)
+    left = left * 100000 // max(<int64_t>100000, ratio_milli * 105)
+    return min(left, <int64_t>a.record_bytes_cap - batch.record_bytes)
+
+
 cdef FpStatus _get_memory(
     Accumulator* a, ProducerBatch* batch, uint32_t size, Slab** extra, Appended* out
 ) noexcept nogil:
@@ -321,7 +333,15 @@ cdef void _append_more(
     cdef const Record* record
     cdef uint32_t size
     cdef uint32_t body = 0
+    cdef uint32_t before = batch.record_bytes - out.grew_bytes
     while out.count < count and out.grew_bytes < most_bytes:
+        out.count += batch_append_run(
+            batch, &records[out.count], count - out.count,
+            min(most_bytes - out.grew_bytes, _run_bytes(a, batch)))
+        out.grew_bytes = batch.record_bytes - before
+        if out.count == count:
+            return
+        # At a border: exactly.
         record = &records[out.count]
         size = record_size(
             record, record.timestamp_ms - batch.base_timestamp_ms, batch.count, &body)

@@ -130,18 +130,40 @@ cdef inline uint8_t* record_put_head(
     ProducerBatch* batch, const Record* record, uint8_t* p, uint32_t body
 ) noexcept nogil:
     """All that stands before the key."""
-    p = varint_put(p, body)
+    return record_put_numbers(
+        varint_put(p, body), record, record.timestamp_ms - batch.base_timestamp_ms, batch.count)
+
+
+cdef inline uint8_t* record_put_numbers(
+    uint8_t* p, const Record* record, int64_t timestamp_delta, uint32_t index
+) noexcept nogil:
+    """What stands between the length and the key."""
     p[0] = 0
-    p = varint_put(p + 1, record.timestamp_ms - batch.base_timestamp_ms)
-    p = varint_put(p, batch.count)
+    p = varint_put(p + 1, timestamp_delta)
+    p = varint_put(p, index)
     return varint_put(p, record.key_size)
+
+
+cdef inline uint8_t* record_put_parts(uint8_t* p, const Record* record) noexcept nogil:
+    """Key, value and headers."""
+    if record.key_size > 0:
+        memcpy(p, record.key, record.key_size)
+        p += record.key_size
+    p = varint_put(p, record.value_size)
+    if record.value_size > 0:
+        memcpy(p, record.value, record.value_size)
+        p += record.value_size
+    if record.headers != NULL:
+        memcpy(p, record.headers, record.headers_size)
+        return p + record.headers_size
+    p[0] = 0
+    return p + 1
 
 
 cdef inline void batch_append(
     ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body
 ) noexcept nogil:
     """Requires batch_room(batch) >= size."""
-    cdef uint8_t* p
     if batch.count == 0:
         batch.base_timestamp_ms = record.timestamp_ms
         batch.max_timestamp_ms = record.timestamp_ms
@@ -150,26 +172,19 @@ cdef inline void batch_append(
     if <size_t>(batch.wend - batch.wpos) < size:
         batch_append_across(batch, record, body)
     else:
-        p = record_put_head(batch, record, batch.wpos, body)
-        if record.key_size > 0:
-            memcpy(p, record.key, record.key_size)
-            p += record.key_size
-        p = varint_put(p, record.value_size)
-        if record.value_size > 0:
-            memcpy(p, record.value, record.value_size)
-            p += record.value_size
-        if record.headers != NULL:
-            memcpy(p, record.headers, record.headers_size)
-            p += record.headers_size
-        else:
-            p[0] = 0
-            p += 1
-        batch.wpos = p
+        batch.wpos = record_put_parts(record_put_head(batch, record, batch.wpos, body), record)
     batch.count += 1
     batch.record_bytes += size
     if size > batch.largest_record:
         batch.largest_record = size
     fp_store_i32_rel(<int32_t*>&batch.result.count, batch.count)
+
+# Append the first of `count` records as long as it is sure that they take no more than `most_bytes`
+# and fit the slab at hand; returns how many, perhaps none where `batch_append` would take one.
+# Requires: the batch has a record.
+cdef uint32_t batch_append_run(
+    ProducerBatch* batch, const Record* records, uint32_t count, int64_t most_bytes
+) noexcept nogil
 
 cdef void sealer_free(Sealer* sealer) noexcept nogil
 # Compress if asked, sum, give unused slabs back. FP_OK; else the batch cannot be sent.

@@ -6,15 +6,22 @@ Record v2 (P-E.3):
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab, pool_give, slab_from_heap
 from fastprod._core.bytes.crc32c cimport crc32c_combine, crc32c_update
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_UNSUPPORTED, FpStatus
+from fastprod._core.bytes.sync cimport fp_store_i32_rel
 from fastprod._core.bytes.varint cimport varint_put
 from fastprod._core.bytes.wire cimport fp_put_u16, fp_put_u32, fp_put_u64
 from fastprod._core.codec.compressor cimport Span, compressor_bound, compressor_free, compressor_run
 from fastprod._core.delivery.result cimport Result, result_release
+
+cdef enum:
+    LENGTH_BYTES = 2                # of most records
+    SHORT_BODY = 64                 # below it the length takes one byte
+    MOST_NUMBERS = 27               # of a body, what is neither key nor value nor headers
+    LONGEST_PARTS = 8191 - 27       # with more the length may take three bytes
 
 
 cdef ProducerBatch* batch_new(
@@ -112,6 +119,48 @@ cdef void batch_append_across(
     else:
         head[0] = 0
         _write(batch, head, 1)
+
+
+cdef uint32_t batch_append_run(
+    ProducerBatch* batch, const Record* records, uint32_t count, int64_t most_bytes
+) noexcept nogil:
+    """Room for a length of two bytes, the body, then its length: no size is told in advance."""
+    cdef uint8_t* p = batch.wpos
+    cdef uint8_t* end = p + min(<int64_t>(batch.wend - p), most_bytes)
+    cdef uint8_t* body
+    cdef uint8_t* behind
+    cdef const Record* record = records
+    cdef int64_t parts, size
+    cdef int64_t newest_ms = batch.max_timestamp_ms
+    cdef uint32_t largest = batch.largest_record
+    cdef uint32_t taken = 0
+    while taken < count:
+        record = &records[taken]
+        parts = max(0, record.key_size) + <int64_t>max(0, record.value_size)
+        if record.headers != NULL:
+            parts += record.headers_size
+        if parts > LONGEST_PARTS or end - p < parts + LENGTH_BYTES + MOST_NUMBERS:
+            break
+        body = p + LENGTH_BYTES
+        behind = record_put_parts(record_put_numbers(
+            body, record, record.timestamp_ms - batch.base_timestamp_ms, batch.count + taken),
+            record)
+        size = behind - body
+        if size < SHORT_BODY:
+            memmove(p + 1, body, size)
+            behind -= 1
+        varint_put(p, size)
+        largest = max(largest, <uint32_t>(behind - p))
+        newest_ms = max(newest_ms, record.timestamp_ms)
+        p = behind
+        taken += 1
+    batch.record_bytes += <uint32_t>(p - batch.wpos)
+    batch.wpos = p
+    batch.largest_record = largest
+    batch.max_timestamp_ms = newest_ms
+    batch.count += taken
+    fp_store_i32_rel(<int32_t*>&batch.result.count, batch.count)
+    return taken
 
 
 cdef void sealer_free(Sealer* sealer) noexcept nogil:

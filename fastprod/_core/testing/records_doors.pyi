@@ -69,6 +69,17 @@ class BatchForTest:
             OSError: the pool is exhausted.
             ValueError: the record is larger than the pool.
         """
+    def append_run(
+        self,
+        records: Sequence[tuple[int, bytes | None, bytes | None, bytes | None]],
+        most_bytes: int,
+    ) -> int:
+        """Append the first of these, given as to `append`, as long as it is sure that they take no
+        more than `most_bytes` and fit the slab that is being written.
+
+        Returns:
+            How many it took, perhaps none.
+        """
     def remove(self, indexes: Sequence[int]) -> None:
         """Take out these records, not all; ascending indexes. Before the seal, and once."""
     def seal(self) -> None:

@@ -16,8 +16,9 @@ from fastprod._core.records.headers cimport (
     SMALL_HEADERS, encode_headers, encode_small_headers,
 )
 from fastprod._core.records.record_batch cimport (
-    BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_free, batch_new, batch_room,
-    batch_seal, batch_write_header, record_size, record_upper_bound, sealer_free,
+    BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_append_run, batch_free,
+    batch_new, batch_room, batch_seal, batch_write_header, record_size, record_upper_bound,
+    sealer_free,
 )
 
 
@@ -104,6 +105,19 @@ cdef class BatchForTest:
         self.reserve(size)
         batch_append(self.batch, &record, size, body)
         return size
+
+    def append_run(self, records, int64_t most_bytes):
+        cdef Record* run = <Record*>malloc((len(records) + 1) * sizeof(Record))
+        cdef uint32_t i
+        cdef uint32_t count = len(records)
+        if run == NULL:
+            raise MemoryError
+        for i in range(count):
+            timestamp_ms, key, value, headers = records[i]
+            _set_record(&run[i], timestamp_ms, key, value, headers)
+        i = batch_append_run(self.batch, run, count, most_bytes)
+        free(run)
+        return i
 
     def remove(self, indexes):
         cdef uint32_t i
