@@ -34,6 +34,7 @@ LEVELS = {
     "columns.arrow_types": "-O1",
     "delivery.error_flags": "-O1",
     "engine.engine": "-O1",
+    "engine.figures": "-O1",
     "json.layout": "-O1",
     "producer.column_parser": "-O1",
     "tls.openssl": "-O1",

@@ -15,8 +15,9 @@ from fastprod._core.engine.control_queue cimport (
     Event, ON_PURGED, ON_RESPONSE, event_free, event_new, event_next_kind, event_push,
     event_take,
 )
+from fastprod._core.transaction.end_wait cimport end_wait_offer, end_wait_sent
 from fastprod._core.engine.expiry cimport abort_all, abort_undrained, purge
-from fastprod._core.engine.held_transaction cimport (
+from fastprod._core.transaction.held_transaction cimport (
     ask_if_ended, transaction_answered, transaction_ask_behind, transaction_hold_next,
 )
 from fastprod._core.engine.in_flight cimport (
@@ -77,12 +78,14 @@ cdef void _send_control(IoThread* io, Event* event) noexcept nogil:
 
 cdef void _answer(IoThread* io, Node* node, Request* request, const uint8_t* data,
                   int64_t size) noexcept nogil:
-    """Hand an answer (`data` NULL: none will come) to the control thread."""
+    """Hand an answer (`data` NULL: none will come) to who waits for it."""
     cdef Event* event = event_new(ON_RESPONSE, node.slot, data, size)
     if event == NULL:       # no memory for what it says: as if it had been lost
         event = event_new(ON_RESPONSE, node.slot, NULL, 0)
     if event != NULL:
         event.token = request.token
+        if io.is_transactional and end_wait_offer(&io.end_wait, event):
+            return
     event_push(&io.events, event)
 
 
@@ -223,6 +226,7 @@ cdef void _send_at_end(IoThread* io, Event* event) noexcept nogil:
 cdef void serve_transaction(IoThread* io) noexcept nogil:
     cdef Event* request = transaction_tell(io)
     if request != NULL:
+        end_wait_sent(&io.end_wait, request.ending, request.token)
         _send_control(io, request)
     ask_if_ended(io)
 

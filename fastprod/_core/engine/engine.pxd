@@ -10,8 +10,6 @@ cdef class TopicRef:
     cdef readonly str name
     cdef Engine engine
 
-    cdef object measure(self, bint reset)
-
 
 cdef class Engine:
     # Threads: any, but next_event (the control thread) and run_deliveries (one at a time).

@@ -1,8 +1,9 @@
 """What Python sees of `engine`: one producer's accumulator and I/O thread."""
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 from fastprod._core.engine.control_queue import ControlEvent
+from fastprod._core.engine.figures import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
 from fastprod._core.io.proxy_transport import ProxyPlan
 from fastprod._core.tls.tls_context import TlsContext
@@ -20,54 +21,6 @@ class TopicRef:
     @property
     def last_used_ns(self) -> int:
         """Monotonic ns when its last batch was opened; 0: never."""
-
-class NodeFigures(NamedTuple):
-    """What one broker has seen since the engine was made.
-
-    Attributes:
-        node_id: its id.
-        requests: of every kind, sent.
-        request_bytes: theirs.
-        responses: of every kind.
-        sent_bytes: written to its sockets.
-        received_bytes: read from them.
-        in_flight: requests without an answer, now.
-        largest_request: in bytes; since it last started anew.
-        latency: from a Produce request to its answer.
-    """
-
-    node_id: int
-    requests: int
-    request_bytes: int
-    responses: int
-    sent_bytes: int
-    received_bytes: int
-    in_flight: int
-    largest_request: int
-    latency: LatencyHistogram
-
-class TopicFigures(NamedTuple):
-    """What one topic has seen since the engine was made.
-
-    Attributes:
-        name: the topic.
-        records: sent, retries again.
-        bytes: of their batches, as sent.
-        batches: sent, retries again.
-        ratio_millionths: sum over the batches of compressed by plain size, in millionths.
-        retries: records sent again.
-        errors: records that failed.
-        ack_time: of records, from the creation of their batch to its acknowledgement.
-    """
-
-    name: str
-    records: int
-    bytes: int
-    batches: int
-    ratio_millionths: int
-    retries: int
-    errors: int
-    ack_time: LatencyHistogram
 
 class Engine:
     """The native side of one producer: accumulator, memory, results and the I/O thread.
@@ -266,6 +219,22 @@ class Engine:
     def end_transaction(self, token: int) -> None:
         """Take no more records, let none linger, and tell by ON_TRANSACTION_DRAINED with `token`,
         not 0, when every record has its outcome. ON_FAILED comes before, for each that failed."""
+    def await_end(self, token: int, timeout_s: float, on_answer: Callable[[bytes], None]) -> None:
+        """Sleep until the outcome of the end with `token` is known, or EndTxn has its answer.
+
+        Args:
+            token: of `end_transaction`.
+            timeout_s: seconds.
+            on_answer: called here with the payload of an answer that says that the transaction
+                has ended. The control thread gets the answer afterwards, whatever this raises. One
+                caller at a time is told; an answer that comes while nobody sleeps here, and any
+                other one, go to the control thread alone.
+
+        Blocks: up to `timeout_s`, without the GIL and without a look at signals.  Threads: any, but
+        not in the child of a fork.
+        """
+    def end_known(self, token: int) -> None:
+        """The outcome of this end is known: who sleeps in `await_end` goes on.  Never blocks."""
     def metadata_seen(self) -> None:
         """Metadata was looked at: the I/O thread asks again if it still misses a leader."""
     def set_disconnect_reason(self, text: str, slot: int) -> None:

@@ -1,14 +1,13 @@
 """Engine: makes and ends the native side, passes commands in and events out."""
 import os
 import weakref
-from collections import namedtuple
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport strerror
 
-from fastprod._core.bytes.buffer_pool cimport pool_callback_bytes, pool_close, pool_free_bytes
+from fastprod._core.bytes.buffer_pool cimport pool_close
 from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus, check
 from fastprod._core.bytes.sync cimport (
     fp_add_i32, fp_load_i32, fp_load_i32_acq, fp_load_i64, fp_ms_to_ns, fp_now_ns, fp_store_i32,
@@ -36,6 +35,8 @@ from fastprod._core.engine.control_queue cimport (
     METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
+from fastprod._core.transaction.end_wait cimport end_wait_take, end_wait_tell
+from fastprod._core.engine.figures cimport counters_of, node_figures, topic_figures
 from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
 from fastprod._core.engine.sender cimport (
     io_abandon, io_destroy, io_init, sender_join, sender_start,
@@ -55,13 +56,6 @@ CODECS = {
     "none": CODEC_NONE, "gzip": CODEC_GZIP, "snappy": CODEC_SNAPPY, "lz4": CODEC_LZ4,
     "zstd": CODEC_ZSTD,
 }
-
-NodeFigures = namedtuple(
-    "NodeFigures",
-    "node_id requests request_bytes responses sent_bytes received_bytes in_flight largest_request "
-    "latency")
-TopicFigures = namedtuple(
-    "TopicFigures", "name records bytes batches ratio_millionths retries errors ack_time")
 
 _engines = weakref.WeakSet()
 
@@ -93,12 +87,6 @@ cdef class TopicRef:
     def last_used_ns(self):
         """Monotonic ns when the last batch was opened; 0: never."""
         return fp_load_i64(&self.topic.last_used_ns)
-
-    cdef object measure(self, bint reset):
-        return TopicFigures(
-            self.name, self.topic.record_total, self.topic.byte_total, self.topic.batch_total,
-            self.topic.ratio_millionths, self.topic.retry_total, self.topic.error_total,
-            copy_histogram(&self.topic.ack_time, reset))
 
 
 cdef class Engine:
@@ -448,6 +436,23 @@ cdef class Engine:
                 event.node_id = node_id
             event_push(&self.io.events, event)
 
+    def await_end(self, int64_t token, timeout_s, on_answer):
+        """Sleep until the end of a transaction, or the answer to EndTxn. See engine.pyi."""
+        cdef int64_t deadline_ns = _deadline(timeout_s)
+        cdef Event* answer
+        with nogil:
+            answer = end_wait_take(&self.io.end_wait, token, deadline_ns)
+        if answer != NULL:
+            try:
+                on_answer(<bytes>(<char*>answer.data)[:answer.data_bytes])
+            finally:
+                event_push(&self.io.events, answer)
+
+    def end_known(self, int64_t token):
+        """The outcome of this end is known: who waits in `await_end` goes on."""
+        if not self.is_abandoned:
+            end_wait_tell(&self.io.end_wait, token)
+
     def run_deliveries(self, timeout_s):
         """Run the callbacks of every batch that is complete; returns how many batches."""
         if self.is_abandoned:
@@ -555,22 +560,7 @@ cdef class Engine:
 
     def counters(self):
         """Totals and gauges; see engine.pyi."""
-        found = dict(self.io.counters, buffer_total_bytes=self.accumulator.pool.total_bytes)
-        callback_bytes = available_bytes = 0
-        if not self.is_abandoned:
-            callback_bytes = pool_callback_bytes(&self.accumulator.pool)
-            available_bytes = max(0, pool_free_bytes(&self.accumulator.pool) - callback_bytes)
-        return dict(
-            found, buffer_available_bytes=available_bytes, buffer_callback_bytes=callback_bytes,
-            waiting_threads=fp_load_i32(&self.accumulator.pool.waiting),
-            buffer_wait_ns=fp_load_i64(&self.accumulator.pool.wait_ns_total),
-            buffer_exhausted=self.accumulator.pool.exhausted_total,
-            records_cancelled=fp_load_i64(&self.accumulator.cancelled_total),
-            heap_bytes=self.accumulator.pool.heap_bytes,
-            io_wait_ns=fp_load_i64(&self.io.selector.io_wait_ns),
-            polls=fp_load_i64(&self.io.selector.polls),
-            producer_id=self.io.producer_id, producer_epoch=self.io.producer_epoch,
-            connections=self.io.selector.channel_count)
+        return counters_of(&self.io, self.is_abandoned)
 
     def measure(self, bint reset):
         """Everything that metrics() is made of. `reset`: maxima count from here on."""
@@ -584,17 +574,12 @@ cdef class Engine:
              "latency": copy_histogram(&io.latency, reset),
              "ack_time": copy_histogram(&io.ack_time, reset)},
             [
-                measure_node(node_known(io, slot), reset)
+                node_figures(node_known(io, slot), reset)
                 for slot in range(fp_load_i32_acq(&io.node_count))
                 if node_known(io, slot) != NULL
             ],
-            [(<TopicRef>ref).measure(reset) for ref in list(self.topics.values())],
+            [
+                topic_figures((<TopicRef>ref).name, (<TopicRef>ref).topic, reset)
+                for ref in list(self.topics.values())
+            ],
         )
-
-
-cdef object measure_node(Node* node, bint reset):
-    return NodeFigures(
-        node.node_id, node.counters.requests, node.counters.request_bytes, node.counters.responses,
-        node.counters.sent_bytes, node.counters.received_bytes, node.flights.count,
-        take_maximum(&node.counters.largest_request, reset),
-        copy_histogram(&node.counters.latency, reset))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fastprod._core.engine.engine import NodeFigures, TopicFigures
+from fastprod._core.engine.figures import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
 
 _NS_PER_S = 1e9

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-from fastprod._core.engine.engine import NodeFigures, TopicFigures
+from fastprod._core.engine.figures import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
 from fastprod.client.metrics.authentication_counters import AuthenticationCounters
 from fastprod.client.metrics.call_counters import TIMED_CALLS, CallCounters

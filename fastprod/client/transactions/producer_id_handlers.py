@@ -90,6 +90,7 @@ class FindCoordinatorHandler(TxnRequestHandler):
             self.manager.line.coordinator_found(self.kind, self.key, node)
             self.result.done()
         elif error.retriable or code == COORDINATOR_NOT_AVAILABLE:
+            self.refused(error)
             self.retry()
         elif code in (GROUP_AUTHORIZATION_FAILED, TRANSACTION_ABORTABLE):
             self.abortable_error(error)

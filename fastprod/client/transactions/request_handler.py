@@ -104,6 +104,8 @@ class TxnRequestHandler:
         due_ms: not to be sent before, by the control thread's clock.
         waiting_since_ms: when its coordinator was first not connected; None: it is.
         is_uncertain: it was sent, and has no answer.
+        version: in which it was last sent.
+        last_refusal: what its last answer said, after which it is sent again; "" if there was none.
 
     Args:
         manager: whose producer it is for.
@@ -125,6 +127,8 @@ class TxnRequestHandler:
         self.due_ms = 0
         self.waiting_since_ms: int | None = None
         self.is_uncertain = False
+        self.last_refusal = ""
+        self.version = -1
 
     @property
     def is_needed_to_abort(self) -> bool:
@@ -173,9 +177,14 @@ class TxnRequestHandler:
         """It is not sent, for something else has failed."""
         self.result.fail(error)
 
+    def refused(self, error: KafkaError) -> None:
+        """Note an answer after which it is sent again."""
+        self.last_refusal = f"{self.api.name} is answered with {error}"
+
     def common_error(self, code: int) -> bool:
         """Do what most requests do about an error (P-I.6); False: it is not among those."""
         error = error_for_code(code)
+        self.refused(error)
         if code in _COORDINATOR_MOVED:
             self.look_up_and_retry()
         elif error.retriable:

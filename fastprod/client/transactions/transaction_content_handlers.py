@@ -116,6 +116,7 @@ class AddPartitionsToTxnHandler(TxnRequestHandler):
                 continue
             if code == CONCURRENT_TRANSACTIONS:
                 # The transaction before is being completed, which is a matter of milliseconds.
+                self.refused(error_for_code(code))
                 self.retry(None if self.manager.has_added_partitions else self._next_backoff_ms())
                 return
             if code == TOPIC_AUTHORIZATION_FAILED or not self.common_error(code):
@@ -287,8 +288,10 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
                 elif code in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT):
                     moved = True
                 elif not error_for_code(code).retriable:
-                    self._refused(code)
+                    self._fail(code)
                     return
+                if code:
+                    self.refused(error_for_code(code))
         if not self.pending:
             self.result.done()
         elif moved:
@@ -296,7 +299,7 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
         else:
             self.retry()
 
-    def _refused(self, code: int) -> None:
+    def _fail(self, code: int) -> None:
         if code == GROUP_AUTHORIZATION_FAILED:
             self.abortable_error(_group_refusal(self.group_id))
         elif code in (FENCED_INSTANCE_ID, TRANSACTION_ABORTABLE):

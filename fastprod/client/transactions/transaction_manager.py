@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fastprod._core.delivery.result import ERR_ABORTED, ERR_DEADLINE, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
-from fastprod.client.transactions.ending_question import EndingQuestion, LastEnd
+from fastprod.client.transactions.end_result import EndResult
+from fastprod.client.transactions.ending_question import LastEnd
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.client.transactions.group_offsets import group_metadata_of, offsets_of
 from fastprod.client.transactions.producer_id_handlers import (
@@ -25,11 +27,13 @@ from fastprod.client.transactions.transaction_content_handlers import (
     AddPartitionsToTxnHandler,
     TxnOffsetCommitHandler,
 )
+from fastprod.client.transactions.transaction_engine import TransactionEngine
 from fastprod.client.transactions.transaction_state import TransactionState
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR
 from fastprod.errors import IllegalStateError, KafkaError, TransactionAbortedError
 from fastprod.log import Log
+from fastprod.protocol.field_types import SchemaError
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 _LOG = Log(__name__)
@@ -37,20 +41,6 @@ _LOG = Log(__name__)
 _FEATURE: Final = "transaction.version"
 _V2_FROM: Final = 2
 _NO_PRODUCER_ID: Final = (-1, -1)
-
-
-class TransactionEngine(Protocol):
-    """The engine's part of a transaction; see engine.pyi."""
-
-    def set_producer_id(self, producer_id: int, epoch: int) -> None: ...
-    def set_producer_id_error(self, text: str) -> None: ...
-    def fail(self, code: int) -> None: ...
-    def begin_transaction(
-        self, adds_implicitly: bool, question: EndingQuestion | None = None
-    ) -> None: ...
-    def add_partition(self, topic: str, partition: int) -> None: ...
-    def abort_undrained(self, code: int, why: str) -> None: ...
-    def end_transaction(self, token: int) -> None: ...
 
 
 class TransactionManager:
@@ -118,6 +108,7 @@ class TransactionManager:
         self._needs_epoch_bump = False
         self.last_end = LastEnd(clock_ms)
         self._end_token = 0
+        self._end_handler: EndTxnHandler | None = None
         self._is_drained = True
 
     # The calls of the API.
@@ -314,12 +305,24 @@ class TransactionManager:
         self._is_drained = False
         self._end_token += 1
         self._engine.end_transaction(self._end_token)
-        result = TransactionalRequestResult(operation)
+        result = EndResult(operation, self._engine, self._end_token, self.end_answered)
         is_v2 = self._transaction_is_v2
         # Behind the choice for this transaction: it ends as it began (P-I.7.2).
         self._update_protocol(is_first=False)
-        self.line.enqueue(EndTxnHandler(self, result, committed=committed, is_v2=is_v2))
+        self._end_handler = EndTxnHandler(self, result, committed=committed, is_v2=is_v2)
+        self.line.enqueue(self._end_handler)
         return result
+
+    def end_answered(self, data: bytes) -> None:
+        """A caller has the answer to EndTxn before the control thread, which gets it next."""
+        with self._lock:
+            handler = self._end_handler
+            if handler is None or handler.result.is_completed or self._needs_epoch_bump:
+                return
+            with contextlib.suppress(SchemaError):  # the control thread says so, and to whom
+                _, answer = handler.api.read_response(handler.version, data)
+                self.drained(self._end_token, 1, 0)
+                self.answered(handler, answer, handler.version)
 
     # What the engine tells.
 
@@ -503,9 +506,9 @@ class TransactionManager:
         """The transaction has ended, or was none; perhaps the next one needs a new epoch."""
         has_producer_id = self.producer_id_and_epoch != _NO_PRODUCER_ID
         needs_epoch_bump = self._needs_epoch_bump or not has_producer_id
-        self._transition(
-            TransactionState.INITIALIZING if needs_epoch_bump else TransactionState.READY
-        )
+        target = TransactionState.INITIALIZING if needs_epoch_bump else TransactionState.READY
+        if self._state is not target:  # else a caller was interrupted here (end_answered)
+            self._transition(target)
         if self._is_started:
             self.last_end.told()
         self._is_started = False

@@ -92,9 +92,11 @@ class TransactionRequests:
         """What the request that is next waits for, if that is a broker. Any thread."""
         node, handler = self._waiting_for, self._in_flight
         if handler is not None:
-            return f"{handler.api.name} has no answer yet"
+            before = f"; before, {handler.last_refusal}" if handler.last_refusal else ""
+            return f"{handler.api.name} has no answer yet{before}"
         if node is None:
-            return ""
+            waiting = self._manager.line.all()
+            return next((each.last_refusal for each in waiting if each.last_refusal), "")
         why = self._connections.disconnect_reason(node.id)
         return why or f"the coordinator {node.host}:{node.port} is not connected"
 
@@ -205,6 +207,7 @@ class TransactionRequests:
             self._manager.sent(handler)
             self._manager.unsupported(handler, error)
             return
+        handler.version = version
         frame = api.request_frame(version, 0, self._client_id, message)
         self._manager.sent(handler)
         self._in_flight = handler
@@ -231,7 +234,8 @@ class TransactionRequests:
         handler, self._in_flight = self._in_flight, None
         assert handler is not None
         early, self._early_end = self._early_end, None
-        if early is not None:
+        is_done = handler.is_end_txn and handler.result.is_completed  # a caller was told first
+        if early is not None and not is_done:
             self._manager.drained(early.ending, 1, 0)
         if event.data is None:
             self._manager.lost(handler)
@@ -239,7 +243,8 @@ class TransactionRequests:
         try:
             _, answer = handler.api.read_response(pending.version, event.data)
             self._connections.throttle(pending, answer.throttle_time_ms)
-            self._manager.answered(handler, answer, pending.version)
+            if not is_done:
+                self._manager.answered(handler, answer, pending.version)
         except SchemaError:
             self._manager.lost(handler)
             raise

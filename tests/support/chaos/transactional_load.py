@@ -69,6 +69,7 @@ class TransactionalLoad:
         self._chance = random.Random(plan.seed)
         self._number = 0
         self._last_position = 0
+        self._last_time_out = "no call timed out"
         self._block_s = plan.settings["max_block_ms"] / 1000
 
     def run(self, over: threading.Event) -> None:
@@ -101,7 +102,7 @@ class TransactionalLoad:
             )
         took_s = time.monotonic() - began_s
         if took_s > END_S:
-            self.journal.wrong(f"a transaction took {took_s:.1f} s")
+            self.journal.wrong(f"a transaction took {took_s:.1f} s; {self._last_time_out}")
         return producer
 
     def open(self, opened: contextlib.ExitStack) -> KafkaProducer:
@@ -131,6 +132,7 @@ class TransactionalLoad:
                     call(CALL_S)
                 return
             except KafkaTimeoutError as error:
+                self._last_time_out = str(error)
                 self.journal.count(f"{name} in several calls")
                 if error.abortable and name != ABORT and self._chance.random() < 0.5:
                     raise

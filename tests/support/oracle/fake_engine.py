@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fastprod._core.engine.engine import Engine, NodeFigures, TopicFigures
+from fastprod._core.engine.engine import Engine
+from fastprod._core.engine.figures import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
 from fastprod._core.testing.engine_doors import histogram_for_test
 from fastprod.client.engine_settings import engine_settings

@@ -110,7 +110,7 @@ def test_an_error_that_only_a_child_process_meets_fails_the_run(
 
 
 @pytest.mark.parametrize(
-    ("name", "reports"), [("count", 1), ("__pyx_f_x_measure_node", 0)], ids=["told", "left alone"]
+    ("name", "reports"), [("count", 1), ("__pyx_f_x_node_figures", 0)], ids=["told", "left alone"]
 )
 def test_two_threads_that_count_without_a_lock_fail_the_run(
     stage: Path, monkeypatch: pytest.MonkeyPatch, name: str, reports: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fastprod._core.engine.engine import NodeFigures, TopicFigures
+from fastprod._core.engine.figures import NodeFigures, TopicFigures
 from fastprod._core.engine.histogram import LatencyHistogram
 from fastprod._core.testing.engine_doors import histogram_for_test
 from fastprod.client.metrics.measurement import Measurement, Window

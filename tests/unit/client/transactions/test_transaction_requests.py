@@ -11,6 +11,7 @@ from fastprod._core.io.channel import CloseReason
 from fastprod.client.transactions.ending_question import EndingQuestion
 from fastprod.client.transactions.transaction_manager import TransactionManager
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
+from fastprod.error_codes import COORDINATOR_NOT_AVAILABLE
 from fastprod.errors import KafkaError, UnsupportedVersionError
 from fastprod.protocol.api_keys import (
     API_VERSIONS,
@@ -210,6 +211,19 @@ def test_a_wait_that_ends_tells_what_it_waited_for(world: World) -> None:
     answer_search(world)
     world.turn()
     assert "b2:9092" in requests.why_no_coordinator()
+
+
+def test_a_wait_that_ends_tells_the_error_after_which_it_asks_again(world: World) -> None:
+    requests: Any = world.client
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world, code=COORDINATOR_NOT_AVAILABLE)
+    said = "FindCoordinator is answered with COORDINATOR_NOT_AVAILABLE (15)"
+    assert requests.why_no_coordinator().startswith(said)
+    world.now_ms += 100
+    world.turn()
+    assert requests.why_no_coordinator().startswith("FindCoordinator has no answer yet; before, ")
+    assert said in requests.why_no_coordinator()
 
 
 def test_what_the_engine_tells_reaches_the_manager(world: World) -> None:

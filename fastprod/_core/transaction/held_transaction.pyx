@@ -14,6 +14,7 @@ from libc.string cimport memcmp, memcpy
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.wire cimport fp_get_u32, fp_put_u32
 from fastprod._core.engine.control_queue cimport Event, ON_QUESTION_REFUSED, event_free
+from fastprod._core.transaction.end_wait cimport has_ended_so
 from fastprod._core.engine.in_flight cimport (
     REQUEST_QUESTION, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov, request_reserve_scratch,
@@ -30,7 +31,6 @@ cdef enum:
     CORRELATION_AT = 8      # size 4, api key 2, version 2
     THROTTLE_AT = 5         # in the answer: correlation id 4, no tags 1
     STATES_AT = 9
-    ERROR_AT = 9            # in the answer to EndTxn of KIP-890: correlation id, no tags, throttle
     AT_ONCE = 6             # so often it is asked again without a pause
     FIRST_PAUSE_MS = 1
     LONGEST_PAUSE_MS = 20
@@ -55,12 +55,6 @@ cdef void transaction_ask_behind(IoThread* io, Event* question) noexcept nogil:
     io.next_question = question
 
 
-cdef bint _has_ended_so(const uint8_t* data, size_t size) noexcept nogil:
-    """Does an answer to EndTxn say that it was done? Else it is sent again, perhaps to another
-    coordinator, and this one would refuse to tell."""
-    return size >= ERROR_AT + 2 and data[ERROR_AT] == 0 and data[ERROR_AT + 1] == 0
-
-
 cdef void transaction_answered(
     IoThread* io, int64_t token, const uint8_t* data, size_t size
 ) noexcept nogil:
@@ -68,7 +62,8 @@ cdef void transaction_answered(
     if question == NULL or question.token != token:
         return
     io.next_question = NULL
-    if not _has_ended_so(data, size):
+    if not has_ended_so(data, <int64_t>size):
+        # It is sent again, perhaps to another coordinator, and this one would refuse to tell.
         event_free(question)
         return
     transaction_hold(io, question)

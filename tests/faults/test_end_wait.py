@@ -1,0 +1,144 @@
+"""A caller in commit_transaction gets the answer to EndTxn before the control thread (P-A.8.5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod.client.transactions.transaction_state import TransactionState
+from fastprod.protocol.api_keys import END_TXN, PRODUCE
+from support.broker.sockets import until
+from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
+
+
+@contextmanager
+def transactional(peer: Peer) -> Iterator[KafkaProducer]:
+    """A producer that has committed once, and whose control thread knows."""
+    with quick_producer(peer, transactional_id="ledger", linger_ms=0) as producer:
+        producer.init_transactions(WAIT_S)
+        one_more(producer)
+        until(lambda: client_of(producer)._transaction_requests._in_flight is None)
+        yield producer
+
+
+def one_more(producer: KafkaProducer) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"x", partition=0)
+    producer.commit_transaction(WAIT_S)
+
+
+def new_transactional_peer(new_peer: PeerFactory) -> Peer:
+    return new_peer({"t": 1}, features={"transaction.version": 2})
+
+
+def committed(peer: Peer) -> list[bytes | None]:
+    return [each.value for each in peer.log("t", 0, committed=True)]
+
+
+def client_of(producer: KafkaProducer) -> Any:
+    return producer._network_client
+
+
+def held_answers(producer: KafkaProducer) -> threading.Event:
+    """Until it is set the control thread takes no answer."""
+    client, go_on = client_of(producer), threading.Event()
+    take = client._on_response
+
+    def late(event: object) -> None:
+        go_on.wait(WAIT_S)
+        take(event)
+
+    client._on_response = late
+    return go_on
+
+
+@contextmanager
+def committing(
+    peer: Peer, producer: KafkaProducer, callers: int = 1
+) -> Iterator[list[Future[None]]]:
+    """Callers that wait for a commit whose EndTxn the I/O thread sends by itself."""
+    peer.on(PRODUCE).hold()
+    producer.begin_transaction()
+    producer.send("t", b"y", partition=0)
+    with ThreadPoolExecutor(callers) as pool:
+        waiting = [pool.submit(producer.commit_transaction, WAIT_S) for _ in range(callers)]
+        until(lambda: client_of(producer)._transaction_requests._early_end is not None)
+        peer.wait_until_held()
+        peer.release()
+        yield waiting
+
+
+@pytest.mark.parametrize("callers", [1, 3])
+def test_a_commit_returns_before_the_control_thread_knows_of_it(
+    new_peer: PeerFactory, callers: int
+) -> None:
+    peer = new_transactional_peer(new_peer)
+    with transactional(peer) as producer:
+        go_on = held_answers(producer)
+        with committing(peer, producer, callers) as waiting:
+            for each in waiting:
+                each.result(WAIT_S)
+        assert not go_on.is_set()
+        go_on.set()
+        one_more(producer)
+    assert committed(peer) == [b"x", b"y", b"x"]
+
+
+def test_a_transaction_without_records_asks_nobody_behind_one_whose_answer_is_late(
+    new_peer: PeerFactory,
+) -> None:
+    """P-I.2.2: what the control thread hears late is of the transaction before."""
+    peer = new_transactional_peer(new_peer)
+    with transactional(peer) as producer:
+        go_on = held_answers(producer)
+        with committing(peer, producer) as waiting:
+            waiting[0].result(WAIT_S)
+        ends = len(peer.requests(END_TXN))
+        producer.begin_transaction()
+        go_on.set()
+        producer.commit_transaction(WAIT_S)
+        assert len(peer.requests(END_TXN)) == ends
+        one_more(producer)
+
+
+@pytest.mark.parametrize("where", ["parsed", "changed", "done"])
+def test_a_caller_that_is_interrupted_leaves_it_to_the_control_thread(
+    new_peer: PeerFactory, where: str
+) -> None:
+    peer = new_transactional_peer(new_peer)
+    with transactional(peer) as producer:
+        manager = client_of(producer).transactions
+        interrupt_once(manager, where)
+        with committing(peer, producer) as waiting, pytest.raises(KeyboardInterrupt):
+            waiting[0].result(WAIT_S)
+        producer.commit_transaction(WAIT_S)
+        assert manager.state is TransactionState.READY
+        one_more(producer)
+    assert committed(peer) == [b"x", b"y", b"x"]
+
+
+def interrupt_once(manager: Any, where: str) -> None:
+    """Ctrl-C in the caller, before or behind a step of what an answer to EndTxn leads to."""
+    name = {"parsed": "answered", "changed": "_transition", "done": "complete_transaction"}[where]
+    step = getattr(manager, name)
+    left = [1]
+
+    def interrupted(*arguments: object) -> None:
+        is_caller = threading.current_thread().name.startswith("ThreadPool")
+        if where != "parsed":
+            step(*arguments)
+        if is_caller and left:
+            left.pop()
+            raise KeyboardInterrupt
+        if where == "parsed":
+            step(*arguments)
+
+    setattr(manager, name, interrupted)
