@@ -23,7 +23,8 @@ class Outcome:
             where it cannot be told.
         baseline_bytes: resident memory when imports and values were there, before the client.
         peak_bytes: largest resident memory.
-        latencies_us: each record's, where records went one at a time.
+        latencies_us: each record's, where records went one at a time or at a pace; of many of them
+            a part with the same quantiles.
         ended_s: when the last acknowledgement came, by the machine's monotonic clock.
         wake_up_count: how often a thread of the client's process had slept, in the time.
         thread_count: its threads, at the end of the time.

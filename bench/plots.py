@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pygal  # type: ignore[import-untyped]
 
+from bench.contests import grid
+from bench.contests.contest import Measure
 from bench.point import Point
 from bench.series import Series
 
@@ -31,10 +33,13 @@ def draw(point: Point, series: Mapping[str, Series], folder: Path) -> list[Path]
         series: by label, as `alternate` returns it.
         folder: where the files go; it is made. Those of the same point are replaced.
 
-    Returns: the files: POINT.latency.svg, or POINT.rate.svg, POINT.cpu.svg and POINT.memory.svg.
+    Returns: the files: POINT.latency.svg, or POINT.rate.svg, POINT.cpu.svg and POINT.memory.svg;
+        of a contest POINT.grid.svg.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if all(each.has_latencies for each in series.values()):
+    if point.contest is not None:
+        charts = {"grid": _grid(point, series, point.contest.measure)}
+    elif all(each.has_latencies for each in series.values()):
         charts = {"latency": _distribution(point, series)}
     else:
         charts = {name: _bars(point, series, *what) for name, what in _BARS.items()}
@@ -61,6 +66,19 @@ def _distribution(point: Point, series: Mapping[str, Series]) -> pygal.Graph:
     chart.x_labels = [f"{share:.1%}".replace(".0%", "%") for share in _SHARES]
     for label, each in series.items():
         chart.add(label, [each.latency_us(share) for share in _SHARES])
+    return chart
+
+
+def _grid(point: Point, series: Mapping[str, Series], measure: Measure) -> pygal.Graph:
+    """A group of bars for each linger_ms, a bar in it for each batch_size."""
+    chart = pygal.Bar(logarithmic=measure.is_cost, **_settings(f"{point.name}: {measure.title}"))
+    cells = grid.by_setting(series)
+    lingers = list(dict.fromkeys(linger for linger, _ in cells))
+    chart.x_labels = [f"linger_ms {grid.setting_text(each)}" for each in lingers]
+    for batch in dict.fromkeys(batch for _, batch in cells):
+        found = [cells.get((linger, batch)) for linger in lingers]
+        values = [each.median(measure.number) if each else None for each in found]
+        chart.add(f"batch_size {grid.setting_text(batch)}", values)
     return chart
 
 

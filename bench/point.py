@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.contests.contest import Contest, hold
 from bench.fresh_process import Contender
-from bench.series import Series
+from bench.series import Series, alternate
+from bench.server import Server
 
 Figures = Callable[[Mapping[str, Series]], dict[str, float]]
 
@@ -26,6 +28,8 @@ class Point:
         contenders: run in this order in every round.
         figures: numbers from the series, by name.
         rounds: how often each contender runs.
+        contest: what becomes of them before the figures are taken, which are then those of its
+            final rounds.
     """
 
     name: str
@@ -34,6 +38,22 @@ class Point:
     contenders: Sequence[Contender]
     figures: Figures
     rounds: int = 5
+    contest: Contest | None = None
+
+    def measured(self, server: Server, say: Callable[[str], None]) -> list[dict[str, Series]]:
+        """Its series by label; with a contest, those of all contenders, then the final ones.
+
+        The figures are those of the last.
+
+        Args:
+            server: the point's, running.
+            say: told what is being done.
+
+        Raises: WrongAnswer, as `alternate`.
+        """
+        if self.contest is None:
+            return [alternate(self.contenders, server, self.rounds, say)]
+        return hold(self.contest, self.contenders, server, self.rounds, say)
 
     def shortened(self, rounds: int, divisor: int) -> Point:
         """The same with fewer rounds and, where records are many, fewer of them."""
@@ -45,7 +65,11 @@ class Point:
             count = min(count, load.record_count)
             shorter = dataclasses.replace(load, record_count=count)
             contenders.append(dataclasses.replace(each, workload=shorter))
-        return dataclasses.replace(self, contenders=contenders, rounds=min(self.rounds, rounds))
+        contest = self.contest
+        if contest is not None:
+            contest = dataclasses.replace(contest, rounds=min(contest.rounds, rounds))
+        rounds = min(self.rounds, rounds)
+        return dataclasses.replace(self, contenders=contenders, rounds=rounds, contest=contest)
 
 
 def against(rival: str) -> Figures:

@@ -38,7 +38,8 @@ def machine() -> dict[str, str]:
 
 def table(point: Point, series: Mapping[str, Series], server: str) -> str:
     """One point: its settings, a line for each contender."""
-    lines = [f"{point.name}: {point.title}", f"  server: {server}; rounds: {point.rounds}"]
+    rounds = max(len(each.runs) for each in series.values())
+    lines = [f"{point.name}: {point.title}", f"  server: {server}; rounds: {rounds}"]
     loads: dict[str, list[str]] = {}
     for each in series.values():
         loads.setdefault(each.contender.workload.settings_text(), []).append(each.contender.label)

@@ -11,16 +11,18 @@ import contextlib
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench import budget, plots, report
+from bench.contests import grid
 from bench.macro import (
     awaiting,
     broker,
     cold,
     conditions,
+    defaults,
     latency,
     memory,
     scale,
@@ -29,7 +31,6 @@ from bench.macro import (
     transactions,
 )
 from bench.point import Point
-from bench.series import alternate
 from bench.server import BrokerServer, KafkaServer, MockServer, Server
 
 SERVERS: dict[str, Callable[[], Server]] = {
@@ -60,6 +61,7 @@ def all_points() -> list[Point]:
         *broker.points(),
         *scale.points(),
         *conditions.points(),
+        *defaults.points(),
         *transactions.points(),
     ]
     return sorted(found, key=lambda point: list(SERVERS).index(point.server))
@@ -81,7 +83,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
     parser.add_argument(
-        "--plots", type=Path, metavar="FOLDER", help="draw each point there, as SVG files"
+        "--plots",
+        type=Path,
+        metavar="FOLDER",
+        help="draw each point there, as SVG files; and the page of the defaults",
     )
     parser.add_argument(
         "--accept", action="store_true", help="all points, and the project's limits must hold"
@@ -115,13 +120,14 @@ def _say(text: str) -> None:
 
 
 def _measure(
-    points: list[Point], accept: bool, plots_folder: Path | None
+    points: list[Point], conditions: Mapping[str, str], accept: bool, plots_folder: Path | None
 ) -> tuple[dict[str, Any], list[budget.Verdict]]:
     bounds = budget.read_bounds()
     budget.check_points(bounds, {point.name for point in all_points()})
     kinds = budget.KINDS if accept else ("budget",)
     found: dict[str, Any] = {}
     verdicts: list[budget.Verdict] = []
+    grids: list[grid.Grid] = []
     with contextlib.ExitStack() as stack:
         running: dict[str, Server] = {}
         for point in points:
@@ -129,15 +135,21 @@ def _measure(
                 stack.close()
                 running = {point.server: stack.enter_context(SERVERS[point.server]())}
             server = running[point.server]
-            series = alternate(point.contenders, server, point.rounds, _say)
+            measured = point.measured(server, _say)
             _say("")
-            figures = {f"{point.name}.{n}": v for n, v in point.figures(series).items()}
-            print(report.table(point, series, server.name))
+            figures = {f"{point.name}.{n}": v for n, v in point.figures(measured[-1]).items()}
+            for series in measured:
+                print(report.table(point, series, server.name))
             print(report.figure_lines(figures), end="\n\n", flush=True)
             verdicts += budget.judge(bounds, point.name, figures, kinds)
             if plots_folder is not None:
-                plots.draw(point, series, plots_folder)
-            found[point.name] = {"rows": report.as_json(series), "figures": figures}
+                plots.draw(point, measured[0], plots_folder)
+            if point.contest is not None:
+                grids.append(grid.Grid(point, server.name, *measured))
+            rows = [row for series in measured for row in report.as_json(series)]
+            found[point.name] = {"rows": rows, "figures": figures}
+    if grids and plots_folder is not None:
+        grid.write(plots_folder, grids, bounds, conditions)
     return found, verdicts
 
 
@@ -149,7 +161,7 @@ def main(argv: list[str]) -> int:
         return 0 if given.list else 2
     conditions = report.machine()
     print("\n".join(f"{name}: {value}" for name, value in conditions.items()), end="\n\n")
-    found, verdicts = _measure(points, given.accept, given.plots)
+    found, verdicts = _measure(points, conditions, given.accept, given.plots)
     print(report.verdict_lines(verdicts))
     missed = [each for each in verdicts if not each.is_kept]
     print(f"{len(verdicts)} bounds, {len(missed)} missed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bench.fresh_process import Contender, Run, run
 from bench.server import Server
@@ -12,6 +12,19 @@ from bench.server import Server
 _REPEATS = 1
 _WARM_UPS = 6
 _STILL_RISING = 1.05
+
+Number = Callable[[Run], float]
+"""What is taken of a run."""
+
+
+def rate_per_s(run: Run) -> float:
+    """Delivered records a second."""
+    return run.outcome.record_count / run.outcome.wall_s
+
+
+def p99_us(run: Run) -> float:
+    """The latency that 1 % of the records exceed."""
+    return _quantile(run.outcome.latencies_us, 0.99)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Series:
 
     @property
     def rates_per_s(self) -> list[float]:
-        return [r.outcome.record_count / r.outcome.wall_s for r in self.runs]
+        return [rate_per_s(each) for each in self.runs]
 
     @property
     def mb_per_s(self) -> float:
@@ -73,6 +86,15 @@ class Series:
         """
         return statistics.median(_quantile(r.outcome.latencies_us, share) for r in self.runs)
 
+    def median(self, number: Number) -> float:
+        """Of all runs."""
+        return statistics.median(map(number, self.runs))
+
+    def ratio_to(self, other: Series, number: Number) -> float:
+        """Median over the rounds of a number in parts of the other's in the same round."""
+        pairs = zip(self.runs, other.runs, strict=True)
+        return statistics.median(number(ours) / number(theirs) for ours, theirs in pairs)
+
     @property
     def has_latencies(self) -> bool:
         return bool(self.runs[0].outcome.latencies_us)
@@ -88,7 +110,11 @@ class Series:
 
 
 def alternate(
-    contenders: Sequence[Contender], server: Server, rounds: int, say: Callable[[str], None]
+    contenders: Sequence[Contender],
+    server: Server,
+    rounds: int,
+    say: Callable[[str], None],
+    going_on: Callable[[Mapping[str, Series]], Collection[str]] | None = None,
 ) -> dict[str, Series]:
     """Run each contender once a round, so that slow and quick hours meet all of them.
 
@@ -99,16 +125,37 @@ def alternate(
 
     A server that compiles while it runs gets runs that do not count until it gets no faster.
 
+    Args:
+        contenders: in the order of the first round.
+        server: of all runs.
+        rounds: at least 1.
+        say: told what is being done.
+        going_on: after each round, labels of those that run in the next ones; None: all of them.
+
     Returns: a series by each contender's label.
     Raises: WrongAnswer, from `run`.
     """
     if server.gets_faster:
         _warm_up(contenders[0], server, say)
+    return take_turns(contenders, server, rounds, say, going_on)
+
+
+def take_turns(
+    contenders: Sequence[Contender],
+    server: Server,
+    rounds: int,
+    say: Callable[[str], None],
+    going_on: Callable[[Mapping[str, Series]], Collection[str]] | None = None,
+) -> dict[str, Series]:
+    """`alternate` on a server that is as fast as it gets."""
     found = {each.label: Series(each, []) for each in contenders}
     for number in range(1, rounds + 1):
         for contender in contenders if number % 2 else reversed(contenders):
             say(f"round {number} of {rounds}: {contender.label}")
             found[contender.label].runs.append(_least_disturbed(contender, server, say))
+        if going_on is not None:
+            labels = going_on(found)
+            contenders = [each for each in contenders if each.label in labels]
     return found
 
 

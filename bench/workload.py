@@ -29,6 +29,9 @@ IDLE = "idle"
 COLD = "cold"
 """The way of a run that is a constructor and one record."""
 
+PACED = "paced"
+"""The way of records that are sent at a steady rate, each with a callback that takes its time."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -39,11 +42,11 @@ class Workload:
             topics or threads), "bulk" (many records a call), "latency"
             (one record at a time, each awaited), "trickle" (the same, five a second), "cold" (one
             record, timed from the constructor on), "idle" (some seconds without any, then one),
-            "tasks" (awaited by many tasks at once),
+            "paced" (`per_s` records a second, each timed), "tasks" (awaited by many tasks at once),
             "transactions" (committed back to back) or "commits" (transactions of one record with
             pauses, each commit timed).
-        record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle; 1 when
-            "cold" or "idle".
+        record_count: records that are timed; a multiple of VALUE_COUNT, but in a trickle or at a
+            pace; 1 when "cold" or "idle".
         values: "text-<bytes>" or "json-lines".
         linger_ms: None leaves it to the client's default; so with the next three.
         batch_bytes: size of a batch at most.
@@ -70,6 +73,8 @@ class Workload:
         waiters: threads that wait for records of their own when `way` is "latency".
         pause_us: what each of them sleeps after each record.
         flood_per_s: records that another thread sends meanwhile, and does not wait for.
+        per_s: records a second of each producer when `way` is "paced".
+        producers: that take turns there.
         spins: a second thread of the client's process runs pure Python meanwhile.
         bootstrap_servers: filled in when the run starts; so the topic.
         topic: made for this run.
@@ -102,6 +107,8 @@ class Workload:
     waiters: int = 1
     pause_us: int = 0
     flood_per_s: int = 0
+    per_s: int = 0
+    producers: int = 1
     spins: bool = False
     bootstrap_servers: str = ""
     topic: str = ""
@@ -180,6 +187,10 @@ class Workload:
             parts.append(f"{self.pause_us} us apart")
         if self.flood_per_s:
             parts.append(f"beside {self.flood_per_s:,}/s")
+        if self.per_s:
+            parts.append(f"{self.per_s:,}/s")
+        if self.producers > 1:
+            parts.append(f"by each of {self.producers} producers")
         if self.transaction_records:
             parts.append(f"{self.transaction_records:,} a transaction")
         if self.way == "bulk":

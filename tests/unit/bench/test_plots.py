@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench import plots
+from bench.contests.contest import P99, Contest
 from bench.fresh_process import Contender, Run
 from bench.meter import Outcome
 from bench.point import Point
@@ -57,6 +58,21 @@ def test_latencies_are_drawn_by_the_share_of_records(tmp_path: Path) -> None:
     (path,) = plots.draw(point(*measured.values()), measured, tmp_path)
     assert path.name == "latency.mock.latency.svg"
     assert {"ours", "theirs", "50%", "99.9%", "501", "40"} <= set(texts(path))
+
+
+def test_a_grid_has_a_bar_for_each_cell_that_was_measured(tmp_path: Path) -> None:
+    def cell(label: str, took_us: float, linger_ms: int | None, size: int | None) -> Series:
+        load = Workload("paced", 100, linger_ms=linger_ms, batch_bytes=size)
+        return Series(Contender(label, "peer", load), series(label, took_us).runs)
+
+    cells = [cell("ours", 120, None, None), cell("a", 345, 0, None), cell("b", 67, None, 16_384)]
+    contest = Contest("ours", P99)
+    drawn = dataclasses.replace(point(*cells), contest=contest)
+    (path,) = plots.draw(drawn, {each.contender.label: each for each in cells}, tmp_path)
+    assert path.name == "latency.mock.grid.svg"
+    seen = set(texts(path))
+    assert {"linger_ms default", "linger_ms 0", "120", "345", "67"} <= seen
+    assert {"batch_size default", "batch_size 16,384"} <= seen
 
 
 def test_what_is_imported_later_is_not_looked_for_by_the_plots() -> None:
