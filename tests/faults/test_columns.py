@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from fastprod import KafkaProducer
+from fastprod._core.bytes.murmur2 import hash_key
 from fastprod.errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -363,6 +364,73 @@ def test_ctrl_c_ends_a_wait_and_leaves_a_producer_that_works(peer: Peer, what: s
         assert sent.result(WAIT_S).record_count == len(sent)
         assert (len(sent) > 0) == (what == "memory")
         assert producer.send("t", b"after").result(WAIT_S).offset >= 0
+
+
+def test_rows_by_key_keep_their_order_in_each_partition_and_are_told_by_row(
+    new_peer: PeerFactory,
+) -> None:
+    """Though those of one partition are queued together; a row that is too large fails alone."""
+    peer = new_peer({"t": 4})
+    # The partitioner chooses for some of the last ones, wherever it does.
+    keys = [b"key-%d" % (i * i % 97) if i < 2_500 or i % 10 else None for i in range(3_000)]
+    values = [b"%06d" % i if i != 1_234 else b"x" * 4_000 for i in range(3_000)]
+    with quick_producer(peer, batch_size=16_384, max_request_size=2_000) as producer:
+        future = producer.append_columns(
+            topic="t", values=pa.array(values), keys=pa.array(keys), timestamps_ms=range(3_000)
+        )
+        partitions, offsets, times = future.arrays(WAIT_S)
+        (failed,) = future.failed_rows()
+    assert (failed.row, failed.value_size_bytes) == (1_234, 4_000)
+    assert isinstance(failed.error, RecordTooLargeError)
+    logs = [[value or b"" for value in peer.values("t", p)] for p in range(4)]
+    assert [sorted(log) for log in logs] == logs
+    for i, (key, value) in enumerate(zip(keys, values, strict=True)):
+        if i == failed.row:
+            assert (partitions[i], offsets[i], times[i]) == (-1, -1, -1)
+            continue
+        assert logs[partitions[i]][offsets[i]] == value
+        assert times[i] == i
+        assert key is None or partitions[i] == (hash_key(key) & 0x7FFFFFFF) % 4
+    assert future.delivered().byte_count == sum(
+        len(value) + len(key or b"")
+        for i, (value, key) in enumerate(zip(values, keys, strict=True))
+        if i != failed.row
+    )
+
+
+def test_ctrl_c_among_rows_by_key_tells_of_each_whether_it_was_queued(
+    new_peer: PeerFactory,
+) -> None:
+    peer = new_peer({"t": 4})
+    peer.on(PRODUCE).hold().always()
+    values = [b"%06d" % i * 100 for i in range(900)]
+
+    def interrupt() -> None:
+        peer.wait_until(lambda: producer._engine.counters()["waiting_threads"] == 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with quick_producer(peer, buffer_memory=131_072, batch_size=16_384) as producer:
+        producer.warmup("t")
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt) as raised:
+            producer.append_columns(
+                topic="t", values=pa.array(values), keys=pa.array([b"%d" % i for i in range(900)])
+            )
+        interrupting.join()
+        peer.clear_script()
+        peer.release()
+        sent = raised.value.sent_records  # type: ignore[attr-defined]
+        failed = sent.failed_rows(WAIT_S)
+        partitions, offsets, _ = sent.arrays(WAIT_S)
+    assert len(sent) == 900
+    assert 0 < len(failed) < 900
+    assert all("ended with KeyboardInterrupt" in str(each.error) for each in failed)
+    assert {each.row for each in failed} == {i for i in range(900) if partitions[i] == -1}
+    logs = [peer.values("t", p) for p in range(4)]
+    assert sum(map(len, logs)) == 900 - len(failed)
+    for i in range(900):
+        assert partitions[i] == -1 or logs[partitions[i]][offsets[i]] == values[i]
 
 
 def test_neither_numpy_nor_pyarrow_is_imported_or_needed() -> None:

@@ -110,6 +110,25 @@ cdef CellView* cells_here(Cells* cells, int64_t* row) noexcept nogil:
     return &cells.views[cells.view_at]
 
 
+cdef void _take_between(
+    const CellView* view, int64_t row, int64_t end, const uint8_t** at, int32_t* sizes, size_t step
+) noexcept nogil:
+    """Rows of which none is null, between offsets of 32 bits, in the loop that most cells go by."""
+    cdef const uint8_t* data = view.data
+    cdef const uint8_t* next_offset = view.offsets + 4 * (view.offset + row)
+    cdef const uint8_t* last_offset = view.offsets + 4 * (view.offset + end)
+    cdef int32_t begin, found
+    memcpy(&begin, next_offset, 4)
+    while next_offset < last_offset:
+        next_offset += 4
+        memcpy(&found, next_offset, 4)
+        at[0] = data + begin
+        sizes[0] = <int32_t>min(<int64_t>found - begin, <int64_t>LARGEST_SIZE)
+        begin = found
+        at = <const uint8_t**>(<char*>at + step)
+        sizes = <int32_t*>(<char*>sizes + step)
+
+
 cdef void cells_take(
     Cells* cells, int32_t count, const uint8_t** at, int32_t* sizes, size_t step
 ) noexcept nogil:
@@ -120,6 +139,11 @@ cdef void cells_take(
         end = row + min(<int64_t>count, view.length - row)
         count -= <int32_t>(end - row)
         cells.row_at = end
+        if view.validity == NULL and view.kind == CELL_OFFSETS32:
+            _take_between(&view, row, end, at, sizes, step)
+            at = <const uint8_t**>(<char*>at + step * (end - row))
+            sizes = <int32_t*>(<char*>sizes + step * (end - row))
+            continue
         while row < end:
             size = cell_bytes(&view, row, at)
             sizes[0] = <int32_t>min(size, <int64_t>LARGEST_SIZE)

@@ -6,7 +6,7 @@ from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.delivery.future cimport RecordFuture
 from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Appended, Topic
-from fastprod._core.producer.bulk_rows cimport BatchRef, Row, RowTimes, TopicSlot
+from fastprod._core.producer.bulk_rows cimport BatchRef, Row, RowParts, TopicSlot
 from fastprod._core.producer.record_chunk cimport RecordChunk
 
 cdef struct MemoryLine:
@@ -25,7 +25,7 @@ cdef class BulkFuture:
     cdef Row* rows              # owned
     cdef int64_t count          # of rows
     cdef int64_t capacity
-    cdef RowTimes times
+    cdef RowParts parts
     cdef TopicSlot* topic_slots     # owned
     cdef uint32_t topic_slot_count
     cdef list topics            # names, by topic slot
@@ -54,6 +54,9 @@ cdef class BulkFuture:
     cdef object _topic_of(self, int64_t i)
     cdef bint _has_failed(self)
     cdef int reserve(self, int64_t records) except -1
+    # The chunk's records, in the order of their rows, are to be the next ones. Requires room for
+    # them. FP_OK, FP_NOMEM. Before append_chunk and refuse_records.
+    cdef FpStatus note_chunk(self, RecordChunk chunk) noexcept nogil
     # Append the chunk's records, waiting in line for memory. FP_OK: all are in; FP_BLOCKED: a slice
     # of waiting is over, call again (signals had their turn) or give `line` up; FP_EXHAUSTED: as
     # pool_queue; FP_TOO_LARGE: the next one exceeds `max_record_bytes`, or has a partition below

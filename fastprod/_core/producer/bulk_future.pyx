@@ -21,11 +21,11 @@ from fastprod._core.engine.accumulator cimport (
     Accumulator, Appended, Topic, accumulator_append, accumulator_kick,
 )
 from fastprod._core.producer.bulk_rows cimport (
-    REFUSED, UNKNOWN_SIZE, Row, BatchRef, collect_arrays, collect_ranges, rows_count_done,
-    TopicSlot, rows_first_indexes, rows_list, rows_next_failed, rows_note, rows_pending, rows_wait,
-    slot_reserve, times_note,
+    REFUSED, UNKNOWN_SIZE, BatchRef, Row, TopicSlot, collect_arrays, collect_ranges, parts_free,
+    parts_grow, parts_note, row_size, rows_count_done, rows_first_indexes, rows_list,
+    rows_next_failed, rows_note, rows_pending, rows_wait, sizes_note, slot_reserve,
 )
-from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_run_end
+from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_row, chunk_run_end
 from fastprod._core.producer.withdrawal cimport is_withdrawn, withdraw
 from fastprod._core.records.record_batch cimport Record
 
@@ -44,7 +44,8 @@ cdef class BulkFuture:
     """The delivery of all records of one `KafkaProducer.send_many` or `append_columns`.
 
     ``len(future)`` is the number of records. A row is a record's 0-based index in the columns that
-    were sent. It takes 16 bytes a record, 24 if their timestamps differ, and one reference a batch.
+    were sent. It takes 8 bytes a record, and 8 more if their timestamps differ, 4 more if the sizes
+    of their keys do, 4 if those of their values do; and one reference a batch.
 
     Threads: any.  After `os.fork` all methods but `cancel` and `cancelled` raise ForkedFutureError
     in the child.
@@ -66,7 +67,7 @@ cdef class BulkFuture:
         free(self.topic_slots)
         free(self.batch_refs)
         free(self.rows)
-        free(self.times.each)
+        parts_free(&self.parts)
 
     cdef int add_topic(self, object topic, Topic* native) except -1:
         cdef TopicSlot* grown
@@ -86,20 +87,19 @@ cdef class BulkFuture:
         """Make room for so many more rows."""
         cdef int64_t capacity = max(self.capacity * 2, self.count + records)
         cdef Row* grown
-        cdef int64_t* times
         if self.count + records <= self.capacity:
             return 0
         grown = <Row*>realloc(self.rows, capacity * sizeof(Row))
         if grown == NULL:
             raise MemoryError(f"no memory for a bulk of {capacity:,} records")
         self.rows = grown
-        if self.times.each != NULL:
-            times = <int64_t*>realloc(self.times.each, capacity * sizeof(int64_t))
-            if times == NULL:
-                raise MemoryError(f"no memory for the timestamps of {capacity:,} records")
-            self.times.each = times
+        if not parts_grow(&self.parts, capacity):
+            raise MemoryError(f"no memory for timestamps and sizes of {capacity:,} records")
         self.capacity = capacity
         return 0
+
+    cdef FpStatus note_chunk(self, RecordChunk chunk) noexcept nogil:
+        return parts_note(&self.parts, self.count, self.capacity, chunk.records, chunk.count)
 
     cdef FpStatus append_chunk(
         self, Accumulator* a, RecordChunk chunk, int64_t max_record_bytes, MemoryLine* line
@@ -139,18 +139,13 @@ cdef class BulkFuture:
         cdef uint32_t batch_ref
         cdef int32_t partition
         cdef int32_t run_end = chunk.appended
+        cdef Row* rows = self.rows + self.count - chunk.appended
         while chunk.appended < chunk.count:
             if chunk.appended == run_end:
                 run_end = chunk_run_end(chunk, max_record_bytes)
                 if chunk.appended == run_end:
                     pool_give(&a.pool, extra)
                     return FP_TOO_LARGE
-                status = times_note(
-                    &self.times, self.count, self.capacity, &chunk.records[chunk.appended],
-                    run_end - chunk.appended)
-                if status != FP_OK:
-                    pool_give(&a.pool, extra)
-                    return status
             partition = chunk.partitions[chunk.appended]
             if chunk.topic_slots != NULL:
                 slot_index = chunk.topic_slots[chunk.appended]
@@ -174,7 +169,7 @@ cdef class BulkFuture:
                 batch_ref = self._find_batch(slot_index, partition, batch_ref, &appended)
                 if batch_ref == 0:
                     return FP_NOMEM
-            rows_note(&self.rows[self.count], &chunk.records[chunk.appended], &appended, batch_ref)
+            rows_note(rows, chunk.row_of, chunk.appended, &appended, batch_ref)
             self.count += appended.count
             chunk.appended += appended.count
         return FP_OK
@@ -227,17 +222,16 @@ cdef class BulkFuture:
     cdef int refuse(self, int64_t count, object error) except -1:
         cdef int64_t i
         cdef uint32_t number
-        cdef Row* row
+        cdef Record record
         if count == 0:
             return 0
         self.reserve(count)
         number = self._refusal(error, 0)
-        for i in range(count):
-            row = &self.rows[self.count + i]
-            row.batch_ref = REFUSED
-            row.index = number
-            row.key_size = UNKNOWN_SIZE
-            row.value_size = UNKNOWN_SIZE
+        record.key_size = record.value_size = UNKNOWN_SIZE
+        for i in range(self.count, self.count + count):
+            check(sizes_note(&self.parts, i, self.capacity, &record, 1))
+            self.rows[i].batch_ref = REFUSED
+            self.rows[i].index = number
         self.count += count
         return 0
 
@@ -246,17 +240,15 @@ cdef class BulkFuture:
         cdef int32_t at = chunk.appended
         cdef uint32_t topic_slot = 0
         cdef uint32_t number = 0
+        cdef int64_t first = self.count - chunk.appended
         cdef Row* row
-        self.reserve(count)
         for i in range(count):
             if i == 0 or (chunk.topic_slots != NULL and chunk.topic_slots[at] != topic_slot):
                 topic_slot = chunk.topic_slots[at] if chunk.topic_slots != NULL else 0
                 number = self._refusal(error, topic_slot)
-            row = &self.rows[self.count]
+            row = &self.rows[first + chunk_row(chunk, at)]
             row.batch_ref = REFUSED
             row.index = number
-            row.key_size = chunk.records[at].key_size
-            row.value_size = chunk.records[at].value_size
             self.count += 1
             at += 1
         chunk.appended = at
@@ -270,7 +262,9 @@ cdef class BulkFuture:
             return self.refuse(1, future.outcome())
         self.reserve(1)
         record.timestamp_ms = future.timestamp_ms
-        check(times_note(&self.times, self.count, self.capacity, &record, 1))
+        record.key_size = future.key_size
+        record.value_size = future.value_size
+        check(parts_note(&self.parts, self.count, self.capacity, &record, 1))
         if self.batch_ref_count == 0 or (
             self.batch_refs[self.batch_ref_count - 1].result != future.result_
         ):
@@ -280,8 +274,6 @@ cdef class BulkFuture:
         row = &self.rows[self.count]
         row.batch_ref = self.batch_ref_count - 1
         row.index = future.index
-        row.key_size = future.key_size
-        row.value_size = future.value_size
         self.count += 1
         return 0
 
@@ -397,7 +389,8 @@ cdef class BulkFuture:
             i = rows_next_failed(self.rows, self.count, self.batch_refs, i)
             if i == self.count:
                 return found
-            key_size, value_size = self.rows[i].key_size, self.rows[i].value_size
+            key_size = row_size(&self.parts.key_sizes, i)
+            value_size = row_size(&self.parts.value_sizes, i)
             found.append(FailedRow(
                 i, self._topic_of(i),
                 key_size if key_size != UNKNOWN_SIZE else None,
@@ -428,7 +421,7 @@ cdef class BulkFuture:
         """
         self._wait(timeout)
         count, size, ranges = collect_ranges(
-            self.rows, self.count, self.batch_refs, self.batch_ref_count, self.topics)
+            self.rows, self.count, &self.parts, self.batch_refs, self.batch_ref_count, self.topics)
         return BulkMetadata(self.topic, count, ranges, size)
 
     def arrays(self, timeout=None):
@@ -445,7 +438,8 @@ cdef class BulkFuture:
         Blocks: as `result`.
         """
         self._wait(timeout)
-        return BulkArrays(*collect_arrays(self.rows, self.count, self.batch_refs, &self.times))
+        return BulkArrays(
+            *collect_arrays(self.rows, self.count, self.batch_refs, &self.parts.times))
 
     def exception(self, timeout=None):
         """Return a `BulkError` if some records were not delivered, else None. After a `cancel` that

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from fastprod._core.bytes.buffer_pool cimport Slab, pool_cancel
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus,
+    check,
 )
 from fastprod._core.bytes.sync cimport fp_now_ns, fp_wall_ms
 from fastprod._core.delivery.future cimport RecordFuture, is_delivering
@@ -43,6 +44,14 @@ cdef object _row_error(object error):
     return found
 
 
+cdef object _ended_error(object error):
+    """What the future tells of a row that was still to be queued when the call ended."""
+    found = KafkaError(
+        f"the row was not sent: the call that was queuing it ended with {type(error).__name__}")
+    found.__cause__ = error
+    return found
+
+
 cdef class BulkProducer(ProducerBase):
     """The part of `KafkaProducer` that takes many records at once; not for use by itself."""
 
@@ -52,8 +61,8 @@ cdef class BulkProducer(ProducerBase):
 
         A column is a sequence with one cell for each record, an Arrow array or a numpy array.
         Arrow and numpy columns are read without making an object for each row, as by
-        `append_columns`, and may be mixed with sequences. The records are appended in the order of
-        the rows, without the GIL.
+        `append_columns`, and may be mixed with sequences. The records of each partition are
+        appended in the order of the rows, without the GIL.
 
         Args:
             topic: str, 1 to 249 characters.
@@ -163,7 +172,8 @@ cdef class BulkProducer(ProducerBase):
 
         Blocks: for new topics, which are asked for together, up to max_block_ms after the last one
         that appeared; and up to max_block_ms each time memory is short. Ctrl-C gets through; the
-        error's `sent_records` is the future of what was queued before.
+        error's `sent_records` is the future of what was queued before, and rows among these that
+        were not have failed.
         Threads: any; nobody may write to the arrays meanwhile.
         Source: the Arrow C data, C stream and PyCapsule interfaces; contract P-A.3.
         """
@@ -245,8 +255,12 @@ cdef class BulkProducer(ProducerBase):
                 bulk.refuse_records(chunk, chunk.count - chunk.appended, error)
                 if rows.at == rows.count:
                     return 0
-                if rows.fill(bulk.topic_slots, chunk, largest) != FP_OK:
+                if rows.fill(bulk, chunk, largest) != FP_OK:
                     raise MemoryError("no memory for the headers of a bulk") from error
+        except BaseException as error:
+            if chunk.row_of != NULL:    # some rows may be in of which earlier ones are not
+                bulk.refuse_records(chunk, chunk.count - chunk.appended, _ended_error(error))
+            raise
         finally:
             self._leave_line(&line, epoch)
         return 0
@@ -399,6 +413,7 @@ cdef class BulkProducer(ProducerBase):
         line.is_waiting = False
         line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
         bulk.reserve(chunk.count)
+        check(bulk.note_chunk(chunk))
         try:
             while chunk.appended < chunk.count:
                 with nogil:

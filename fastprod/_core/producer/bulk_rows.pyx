@@ -50,7 +50,7 @@ cdef Run* _next_run(Runs* runs) noexcept nogil:
 
 
 cdef FpStatus _collect(
-    Runs* runs, Row* rows, int64_t row_count, BatchRef* batch_refs
+    Runs* runs, Row* rows, int64_t row_count, const RowParts* parts, BatchRef* batch_refs
 ) noexcept nogil:
     """Rows of different batches take turns, but those of one batch come in order."""
     cdef int64_t i
@@ -65,7 +65,8 @@ cdef FpStatus _collect(
         if result.error_code != ERR_NONE:
             continue
         runs.row_count += 1
-        runs.byte_count += max(0, rows[i].key_size) + max(0, rows[i].value_size)
+        runs.byte_count += max(0, row_size(&parts.key_sizes, i))
+        runs.byte_count += max(0, row_size(&parts.value_sizes, i))
         at = runs.open[rows[i].batch_ref]
         if at > 0:
             run = &runs.items[at - 1]
@@ -84,7 +85,8 @@ cdef FpStatus _collect(
 
 
 cdef tuple collect_ranges(
-    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, list topics
+    Row* rows, int64_t row_count, const RowParts* parts, BatchRef* batch_refs,
+    uint32_t batch_ref_count, list topics
 ):
     cdef Runs runs
     cdef uint32_t i
@@ -98,7 +100,7 @@ cdef tuple collect_ranges(
         status = FP_NOMEM
         if runs.open != NULL:
             with nogil:
-                status = _collect(&runs, rows, row_count, batch_refs)
+                status = _collect(&runs, rows, row_count, parts, batch_refs)
         check(status)
         ranges = []
         for i in range(runs.count):
@@ -128,7 +130,7 @@ cdef bint slot_reserve(TopicSlot* slot, int32_t partition) noexcept nogil:
     return True
 
 
-cdef FpStatus times_note(
+cdef FpStatus _times_note(
     RowTimes* times, int64_t at, int64_t capacity, const Record* records, int64_t count
 ) noexcept nogil:
     """One number for all as long as they are the same, which most callers' are."""
@@ -153,8 +155,79 @@ cdef FpStatus times_note(
     return FP_OK
 
 
+cdef inline int32_t _size_at(const int32_t* first, int64_t i) noexcept nogil:
+    """Of the i-th record behind the one in which `first` is."""
+    return (<const int32_t*>(<const char*>first + i * sizeof(Record)))[0]
+
+
+cdef FpStatus _note_sizes(
+    RowSizes* sizes, int64_t at, int64_t capacity, const int32_t* first, int64_t count
+) noexcept nogil:
+    """The same for sizes: those of one kind lie a record apart."""
+    cdef int64_t i = 0
+    cdef int64_t row
+    if count > 0 and not sizes.is_known:
+        sizes.same = first[0]
+        sizes.is_known = True
+    if sizes.each == NULL:
+        while i < count and _size_at(first, i) == sizes.same:
+            i += 1
+        if i == count:
+            return FP_OK
+        sizes.each = <int32_t*>malloc(capacity * sizeof(int32_t))
+        if sizes.each == NULL:
+            return FP_NOMEM
+        for row in range(at + i):
+            sizes.each[row] = sizes.same
+    while i < count:
+        sizes.each[at + i] = _size_at(first, i)
+        i += 1
+    return FP_OK
+
+
+cdef FpStatus sizes_note(
+    RowParts* parts, int64_t at, int64_t capacity, const Record* records, int64_t count
+) noexcept nogil:
+    cdef FpStatus status = _note_sizes(
+        &parts.key_sizes, at, capacity, &records.key_size, count)
+    if status != FP_OK:
+        return status
+    return _note_sizes(&parts.value_sizes, at, capacity, &records.value_size, count)
+
+
+cdef FpStatus parts_note(
+    RowParts* parts, int64_t at, int64_t capacity, const Record* records, int64_t count
+) noexcept nogil:
+    cdef FpStatus status = _times_note(&parts.times, at, capacity, records, count)
+    return status if status != FP_OK else sizes_note(parts, at, capacity, records, count)
+
+
+cdef bint _grow(void** each, size_t size) noexcept nogil:
+    cdef void* grown
+    if each[0] == NULL:
+        return True
+    grown = realloc(each[0], size)
+    if grown == NULL:
+        return False
+    each[0] = grown
+    return True
+
+
+cdef bint parts_grow(RowParts* parts, int64_t capacity) noexcept nogil:
+    return (
+        _grow(<void**>&parts.times.each, capacity * sizeof(int64_t))
+        and _grow(<void**>&parts.key_sizes.each, capacity * sizeof(int32_t))
+        and _grow(<void**>&parts.value_sizes.each, capacity * sizeof(int32_t)))
+
+
+cdef void parts_free(RowParts* parts) noexcept nogil:
+    free(parts.times.each)
+    free(parts.key_sizes.each)
+    free(parts.value_sizes.each)
+
+
 cdef void _fill(
-    Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times, int32_t* partitions,
+    Row* rows, int64_t count, BatchRef* batch_refs, const RowTimes* times, int32_t* partitions,
     int64_t* offsets, int64_t* timestamps
 ) noexcept nogil:
     cdef int64_t i
@@ -245,7 +318,9 @@ cdef Incomplete* rows_list(BatchRef* batch_refs, uint32_t batch_ref_count) noexc
     return NULL
 
 
-cdef tuple collect_arrays(Row* rows, int64_t count, BatchRef* batch_refs, RowTimes* times):
+cdef tuple collect_arrays(
+    Row* rows, int64_t count, BatchRef* batch_refs, const RowTimes* times
+):
     # Here, so that only who wants arrays waits for numpy to be imported.
     import numpy
     cdef Py_buffer views[3]

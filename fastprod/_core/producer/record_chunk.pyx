@@ -2,6 +2,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 from fastprod._core.bytes.argument_view cimport (
     LARGEST_PARTITION, LATEST_MS, View, view_release, view_take, whole_number,
@@ -11,7 +12,6 @@ from fastprod._core.engine.accumulator cimport ANY_PARTITION
 from fastprod._core.producer.bulk_rows cimport UNKNOWN_SIZE
 from fastprod._core.records.headers cimport encode_headers
 from fastprod._core.records.record_batch cimport Record
-
 
 cdef bytes _copy(object data, const char* what):
     cdef View view
@@ -38,6 +38,9 @@ cdef class RecordChunk:
     def __dealloc__(self):
         free(self.records)
         free(self.partitions)
+        free(self.order)
+        free(self.other_records)
+        free(self.other_partitions)
 
     cdef int add(self, object value, object key, object headers, object partition,
                  object timestamp_ms) except -1:
@@ -96,6 +99,9 @@ cdef class RecordChunk:
 
     cdef int refuse(self, object error) except -1:
         self.refuse_at(self.count, error)
+        self.records[self.count].timestamp_ms = 0
+        if self.count > 0:
+            self.records[self.count].timestamp_ms = self.records[self.count - 1].timestamp_ms
         self.records[self.count].key_size = UNKNOWN_SIZE
         self.records[self.count].value_size = UNKNOWN_SIZE
         self.count += 1
@@ -127,3 +133,39 @@ cdef class RecordChunk:
                 hashed = murmur2(self.records[i].key, self.records[i].key_size)
                 self.partitions[i] = <int32_t>((hashed & 0x7FFFFFFF) % <uint32_t>partition_count)
         self.is_placed = True
+
+    cdef bint _has_others(self) noexcept nogil:
+        """Whether there is memory to put them in order."""
+        if self.order == NULL:
+            self.order = <uint32_t*>malloc(self.capacity * sizeof(uint32_t))
+        if self.other_records == NULL:
+            self.other_records = <Record*>malloc(self.capacity * sizeof(Record))
+        if self.other_partitions == NULL:
+            self.other_partitions = <int32_t*>malloc(self.capacity * sizeof(int32_t))
+        return not (
+            self.order == NULL or self.other_records == NULL or self.other_partitions == NULL)
+
+    cdef void group(self, int32_t partition_count) noexcept nogil:
+        cdef uint32_t starts[MOST_GROUPS + 1]
+        cdef uint32_t* start
+        cdef int32_t i
+        cdef uint32_t place
+        if partition_count > MOST_GROUPS or not self._has_others():
+            return
+        memset(starts, 0, (partition_count + 1) * sizeof(uint32_t))
+        for i in range(self.count):
+            if self.partitions[i] < 0:
+                return      # where the partitioner puts it, it must be among its neighbours
+            starts[self.partitions[i] + 1] += 1
+        for i in range(partition_count):
+            starts[i + 1] += starts[i]
+        for i in range(self.count):     # each start moves to where the next one began
+            start = &starts[self.partitions[i]]
+            place = start[0]
+            start[0] += 1
+            self.other_records[place] = self.records[i]
+            self.other_partitions[place] = self.partitions[i]
+            self.order[place] = i
+        self.records, self.other_records = self.other_records, self.records
+        self.partitions, self.other_partitions = self.other_partitions, self.partitions
+        self.row_of = self.order

@@ -32,12 +32,13 @@ cdef class ColumnRows:
 
     # The largest partition that a row of each topic names, -1: none does. Sized as the topics.
     cdef list largest_partitions(self)
-    # Fill the chunk anew with the next rows. FP_OK, FP_NOMEM.
-    cdef FpStatus fill(
-        self, TopicSlot* topic_slots, RecordChunk chunk, int64_t largest) noexcept nogil
+    # Fill the chunk anew with the next rows, and note them. FP_OK, FP_NOMEM.
+    cdef FpStatus fill(self, BulkFuture bulk, RecordChunk chunk, int64_t largest) noexcept nogil
     # Append rows until all are in (FP_OK), a slice of time is over (FP_TIMEDOUT), or as
     # BulkFuture.append_chunk. Requires: room for all rows in `bulk`.
     cdef FpStatus append(
         self, BulkFuture bulk, Accumulator* a, RecordChunk chunk, int64_t largest,
         MemoryLine* line) noexcept nogil
     cdef void _place(self, TopicSlot* topic_slots, RecordChunk chunk) noexcept nogil
+    cdef void _place_each(
+        self, TopicSlot* topic_slots, RecordChunk chunk, bint by_key) noexcept nogil

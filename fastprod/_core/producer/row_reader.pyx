@@ -8,7 +8,7 @@ from fastprod._core.bytes.sync cimport fp_load_i32, fp_now_ns
 from fastprod._core.columns.column cimport (
     CellView, cells_here, cells_take, column_number,
 )
-from fastprod._core.engine.accumulator cimport ANY_PARTITION, Accumulator
+from fastprod._core.engine.accumulator cimport ANY_PARTITION, Accumulator, Topic
 from fastprod._core.producer.bulk_future cimport BulkFuture, MemoryLine
 from fastprod._core.producer.bulk_rows cimport TopicSlot
 from fastprod._core.producer.record_chunk cimport RecordChunk
@@ -49,21 +49,20 @@ cdef class ColumnRows:
                     return FP_OK
                 if fp_now_ns() >= until_ns:
                     return FP_TIMEDOUT
-                status = self.fill(bulk.topic_slots, chunk, largest)
+                status = self.fill(bulk, chunk, largest)
                 if status != FP_OK:
                     return status
             status = bulk.append_chunk(a, chunk, largest, line)
             if status != FP_OK:
                 return status
 
-    cdef FpStatus fill(
-        self, TopicSlot* topic_slots, RecordChunk chunk, int64_t largest
-    ) noexcept nogil:
+    cdef FpStatus fill(self, BulkFuture bulk, RecordChunk chunk, int64_t largest) noexcept nogil:
         cdef int32_t i
         cdef int64_t row
         cdef int32_t count = <int32_t>min(<int64_t>chunk.capacity, self.count - self.at)
         cdef Record* records = chunk.records
         cdef CellView* view
+        cdef FpStatus status
         if self.headers is None:
             for i in range(count):
                 records[i].headers = NULL
@@ -89,15 +88,33 @@ cdef class ColumnRows:
         chunk.topic_slots = NULL if self.topics is None else self.topics.topic_slots + self.at
         chunk.count = count
         chunk.appended = 0
-        self._place(topic_slots, chunk)
+        chunk.row_of = NULL
         self.at += count
-        return FP_OK
+        status = bulk.note_chunk(chunk)
+        if status == FP_OK:
+            self._place(bulk.topic_slots, chunk)
+        return status
 
     cdef void _place(self, TopicSlot* topic_slots, RecordChunk chunk) noexcept nogil:
         """By column, else by key, else the partitioner is to."""
+        cdef Topic* topic = topic_slots[0].topic
+        cdef bint by_key = self.keys is not None and not self.ignores_keys
+        cdef int32_t partition_count, i
+        if self.topics is not None or topic == NULL or self.partitions is not None:
+            self._place_each(topic_slots, chunk, by_key)
+            return
+        for i in range(chunk.count):
+            chunk.partitions[i] = ANY_PARTITION
+        if by_key:
+            partition_count = fp_load_i32(&topic.partition_count)
+            chunk.place_by_key(partition_count)
+            chunk.group(partition_count)
+
+    cdef void _place_each(
+        self, TopicSlot* topic_slots, RecordChunk chunk, bint by_key
+    ) noexcept nogil:
         cdef int32_t i
         cdef int64_t row, number
-        cdef bint by_key = self.keys is not None and not self.ignores_keys
         cdef TopicSlot* topic_slot = topic_slots
         cdef Record* record
         cdef CellView* view
