@@ -15,7 +15,7 @@ from fastprod._core.engine.control_queue cimport (
     Event, ON_PURGED, ON_RESPONSE, event_free, event_new, event_next_kind, event_push,
     event_take,
 )
-from fastprod._core.transaction.end_wait cimport end_wait_offer, end_wait_sent
+from fastprod._core.transaction.awaited_end cimport awaited_end_offer, awaited_end_sent
 from fastprod._core.engine.expiry cimport abort_all, abort_undrained, purge
 from fastprod._core.transaction.held_transaction cimport (
     ask_if_ended, transaction_answered, transaction_ask_behind, transaction_hold_next,
@@ -84,7 +84,7 @@ cdef void _answer(IoThread* io, Node* node, Request* request, const uint8_t* dat
         event = event_new(ON_RESPONSE, node.slot, NULL, 0)
     if event != NULL:
         event.token = request.token
-        if io.is_transactional and end_wait_offer(&io.end_wait, event):
+        if io.is_transactional and awaited_end_offer(&io.awaited_end, event):
             return
     event_push(&io.events, event)
 
@@ -226,7 +226,7 @@ cdef void _send_at_end(IoThread* io, Event* event) noexcept nogil:
 cdef void serve_transaction(IoThread* io) noexcept nogil:
     cdef Event* request = transaction_tell(io)
     if request != NULL:
-        end_wait_sent(&io.end_wait, request.ending, request.token)
+        awaited_end_sent(&io.awaited_end, request.ending, request.token)
         _send_control(io, request)
     ask_if_ended(io)
 

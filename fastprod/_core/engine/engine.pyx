@@ -35,7 +35,7 @@ from fastprod._core.engine.control_queue cimport (
     METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
 from fastprod._core.engine.control_queue import ControlEvent
-from fastprod._core.transaction.end_wait cimport end_wait_take, end_wait_tell
+from fastprod._core.transaction.awaited_end cimport awaited_end_take, awaited_end_tell
 from fastprod._core.engine.figures cimport counters_of, node_figures, topic_figures
 from fastprod._core.engine.histogram cimport copy_histogram, take_maximum
 from fastprod._core.engine.sender cimport (
@@ -441,7 +441,7 @@ cdef class Engine:
         cdef int64_t deadline_ns = _deadline(timeout_s)
         cdef Event* answer
         with nogil:
-            answer = end_wait_take(&self.io.end_wait, token, deadline_ns)
+            answer = awaited_end_take(&self.io.awaited_end, token, deadline_ns)
         if answer != NULL:
             try:
                 on_answer(<bytes>(<char*>answer.data)[:answer.data_bytes])
@@ -451,7 +451,7 @@ cdef class Engine:
     def end_known(self, int64_t token):
         """The outcome of this end is known: who waits in `await_end` goes on."""
         if not self.is_abandoned:
-            end_wait_tell(&self.io.end_wait, token)
+            awaited_end_tell(&self.io.awaited_end, token)
 
     def run_deliveries(self, timeout_s):
         """Run the callbacks of every batch that is complete; returns how many batches."""

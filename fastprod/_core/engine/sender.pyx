@@ -22,7 +22,7 @@ from fastprod._core.engine.control_queue cimport (
     event_queue_destroy, event_queue_init,
 )
 from fastprod._core.engine.drain cimport node_drain
-from fastprod._core.transaction.end_wait cimport end_wait_destroy, end_wait_init
+from fastprod._core.transaction.awaited_end cimport awaited_end_destroy, awaited_end_init
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.transaction.held_transaction cimport question_handler
 from fastprod._core.engine.in_flight cimport (
@@ -90,7 +90,7 @@ cdef FpStatus io_init(
     io.nodes = <Node**>calloc(MAX_NODES, sizeof(Node*))
     event_queue_init(&io.commands)
     event_queue_init(&io.events)
-    end_wait_init(&io.end_wait)
+    awaited_end_init(&io.awaited_end)
     accumulator.wake_up = _wake
     accumulator.wake_argument = &io.selector
     fp_mutex_init(&io.loop_lock)
@@ -153,7 +153,7 @@ cdef void io_destroy(IoThread* io) noexcept nogil:
     event_free(io.question)
     event_free(io.next_question)
     event_free(io.end_request)
-    end_wait_destroy(&io.end_wait)
+    awaited_end_destroy(&io.awaited_end)
     event_queue_destroy(&io.commands)
     event_queue_destroy(&io.events)
 

@@ -9,7 +9,7 @@ from fastprod._core.bytes.sync cimport (
 from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, PartitionList, Topic
 from fastprod._core.engine.control_queue cimport Event, EventQueue
-from fastprod._core.transaction.end_wait cimport EndWait
+from fastprod._core.transaction.awaited_end cimport AwaitedEnd
 from fastprod._core.engine.histogram cimport Histogram
 from fastprod._core.engine.in_flight cimport InFlightRequests, REQUEST_KINDS, Request
 from fastprod._core.engine.produce_codec cimport ProduceHeader
@@ -211,7 +211,7 @@ cdef struct IoThread:
     int32_t transaction_code    # what the transaction's first failed batch failed with; 0: none
     int64_t ending              # token of who waits for its end; 0: nobody (DO_END_TRANSACTION)
     Event* end_request          # owned; a DO_SEND that goes at this end, or NULL
-    EndWait end_wait            # any thread
+    AwaitedEnd awaited_end      # any thread
     Node** nodes                # owned; by slot
     int32_t node_count
     Node limbo                  # partitions without a known leader

@@ -14,7 +14,7 @@ from libc.string cimport memcmp, memcpy
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.wire cimport fp_get_u32, fp_put_u32
 from fastprod._core.engine.control_queue cimport Event, ON_QUESTION_REFUSED, event_free
-from fastprod._core.transaction.end_wait cimport has_ended_so
+from fastprod._core.transaction.awaited_end cimport has_ended_so
 from fastprod._core.engine.in_flight cimport (
     REQUEST_QUESTION, Request, in_flight_can_send, next_correlation_id, request_free,
     request_reserve_iov, request_reserve_scratch,

@@ -104,6 +104,7 @@ def test_a_transaction_without_records_asks_nobody_behind_one_whose_answer_is_la
         ends = len(peer.requests(END_TXN))
         producer.begin_transaction()
         go_on.set()
+        until(lambda: client_of(producer)._transaction_requests._in_flight is None)
         producer.commit_transaction(WAIT_S)
         assert len(peer.requests(END_TXN)) == ends
         one_more(producer)

@@ -1,6 +1,6 @@
-"""EndWait: where a caller sleeps for the end of its transaction.
+"""AwaitedEnd: where a caller sleeps for the end of its transaction.
 
-How answers to EndTxn come here: tests/faults/test_end_wait.py.
+How answers to EndTxn come here: tests/faults/test_awaited_end.py.
 """
 
 from __future__ import annotations

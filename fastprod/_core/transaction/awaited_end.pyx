@@ -1,0 +1,81 @@
+"""Hands the answer to EndTxn to the caller that waits for it, past the control thread.
+
+The control thread would read it first, with the GIL, and wake the caller then: two threads more to
+wake up, some 80 us, of a commit that takes a millisecond. So a caller that sleeps in
+`commit_transaction` gets the answer itself, if it says that all is well, and does what follows from
+it; the control thread hears of it afterwards. Every other answer takes the usual way.
+"""
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from fastprod._core.bytes.sync cimport (
+    fp_cond_broadcast, fp_cond_destroy, fp_cond_init, fp_cond_wait_until, fp_mutex_destroy,
+    fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns,
+)
+from fastprod._core.engine.control_queue cimport Event, event_free
+
+cdef enum:
+    ERROR_AT = 9            # correlation id 4, no tags 1, throttle time 4
+
+
+cdef void awaited_end_init(AwaitedEnd* end) noexcept nogil:
+    memset(end, 0, sizeof(AwaitedEnd))
+    fp_mutex_init(&end.lock)
+    fp_cond_init(&end.changed)
+
+
+cdef void awaited_end_destroy(AwaitedEnd* end) noexcept nogil:
+    event_free(end.answer)
+    fp_cond_destroy(&end.changed)
+    fp_mutex_destroy(&end.lock)
+
+
+cdef bint has_ended_so(const uint8_t* data, int64_t size) noexcept nogil:
+    return size >= ERROR_AT + 2 and data[ERROR_AT] == 0 and data[ERROR_AT + 1] == 0
+
+
+cdef void awaited_end_sent(AwaitedEnd* end, int64_t ending, int64_t request) noexcept nogil:
+    fp_mutex_lock(&end.lock)
+    end.ending = ending
+    end.request = request
+    fp_mutex_unlock(&end.lock)
+
+
+cdef bint awaited_end_offer(AwaitedEnd* end, Event* answer) noexcept nogil:
+    cdef bint is_taken
+    fp_mutex_lock(&end.lock)
+    is_taken = (
+        answer.token == end.request and end.ending != 0 and end.awaited == end.ending
+        and has_ended_so(answer.data, answer.data_bytes))
+    if answer.token == end.request:
+        end.ending = 0
+    if is_taken:
+        end.answer = answer
+        fp_cond_broadcast(&end.changed)
+    fp_mutex_unlock(&end.lock)
+    return is_taken
+
+
+cdef Event* awaited_end_take(AwaitedEnd* end, int64_t ending, int64_t deadline_ns) noexcept nogil:
+    cdef Event* answer = NULL
+    cdef bint is_first
+    fp_mutex_lock(&end.lock)
+    is_first = end.awaited == 0
+    if is_first:
+        end.awaited = ending
+    while end.told < ending and fp_now_ns() < deadline_ns:
+        if is_first and end.answer != NULL:
+            break
+        fp_cond_wait_until(&end.changed, &end.lock, deadline_ns)
+    if is_first:
+        answer, end.answer = end.answer, NULL
+        end.awaited = 0
+    fp_mutex_unlock(&end.lock)
+    return answer
+
+
+cdef void awaited_end_tell(AwaitedEnd* end, int64_t ending) noexcept nogil:
+    fp_mutex_lock(&end.lock)
+    end.told = max(end.told, ending)
+    fp_cond_broadcast(&end.changed)
+    fp_mutex_unlock(&end.lock)
