@@ -22,6 +22,7 @@ from fastprod.config_values import (
 from fastprod.errors import ConfigError
 from fastprod.log import Log
 from fastprod.security.security_settings import SecuritySettings, resolve
+from fastprod.settings.given_settings import gather
 
 ADAPTIVE_LINGER_BOUND_MS = 5
 """How long adaptive linger may hold a record of a few hundred partitions back, in ms."""
@@ -207,8 +208,6 @@ class ProducerConfig(SecuritySettings):
             raise error.with_traceback(None) from error.__cause__
 
     def _resolve(self, settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> None:
-        from fastprod.settings.given_settings import gather  # noqa: PLC0415
-
         given = gather(settings, more, SETTINGS)
         if "bootstrap_servers" not in given:
             raise ConfigError(

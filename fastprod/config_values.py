@@ -9,7 +9,6 @@ import codecs
 import importlib
 import operator
 import os
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
@@ -23,10 +22,10 @@ INT64_MAX = 2**63 - 1
 
 # A Kafka string is prefixed by its length as an int16.
 _STRING_LIMIT_BYTES = 32_767
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
-_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+# Without patterns, which would be compiled by every import of the package.
+_INTEGER_DIGITS = 20
+_PORT_DIGITS = 5
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
-_HOST = re.compile(r"[0-9A-Za-z._-]+", re.ASCII)
 
 
 class BootstrapAddress(NamedTuple):
@@ -148,9 +147,14 @@ def choice(default: str, doc: str, *choices: str, any_case: bool = False) -> Any
     return Setting("any case" if any_case else "choice", doc, default, choices=choices)
 
 
+def _has_digits_only(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= most
+
+
 def _integer(value: Any) -> int | None:
     if isinstance(value, str):
-        return int(value) if _INTEGER.fullmatch(value) else None
+        digits = value[1:] if value[:1] in ("+", "-") else value
+        return int(value) if _has_digits_only(digits, _INTEGER_DIGITS) else None
     if isinstance(value, bool):
         return None
     try:
@@ -369,7 +373,7 @@ def _parse_address(setting: Setting, key: str, entry: str) -> BootstrapAddress:
     host, colon, port_text = entry.rpartition(":")
     if not colon or not host:
         setting.refuse(key, entry, "must be host:port, as in 'kafka1:9092'")
-    if not _PORT.fullmatch(port_text) or not 1 <= int(port_text) <= 65_535:
+    if not _has_digits_only(port_text, _PORT_DIGITS) or not 1 <= int(port_text) <= 65_535:
         setting.refuse(key, entry, "the port must be 1..65535")
     if host.startswith("[") and host.endswith("]"):
         import ipaddress  # noqa: PLC0415
@@ -381,7 +385,7 @@ def _parse_address(setting: Setting, key: str, entry: str) -> BootstrapAddress:
             setting.refuse(key, entry, "the part in brackets must be an IPv6 address")
     elif ":" in host:
         setting.refuse(key, entry, "an IPv6 address stands in brackets, as in '[::1]:9092'")
-    elif not _HOST.fullmatch(host):
+    elif not host.isascii() or not all(each.isalnum() or each in "._-" for each in host):
         setting.refuse(key, entry, "the host may have letters, digits, '.', '-' and '_' only")
     return BootstrapAddress(host, int(port_text))
 

@@ -41,6 +41,10 @@ class ProducerPlugins:
         Raises:
             ConfigError: one could not be made; `close` closes those before it.
         """
+        alone = (config.partitioner_class, config.key_serializer, config.value_serializer)
+        has_lists = config.interceptor_classes or config.metric_reporters
+        if not has_lists and all(each is None for each in alone):
+            return  # spelling all values takes a tenth of the time of a constructor
         values = config.values()
         if config.interceptor_classes:
             self.interceptors = ProducerInterceptors(config.interceptor_classes, values)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Final
 
-# Not the module's own generator: its state belongs to the user, who may have seeded it.
-_uniform: Final = random.SystemRandom().uniform
+from fastprod.system_random import random_between
+
 JITTER: Final = 0.2
 """Half-width of the random factor: delays are spread over 80-120 % of the exact value."""
 
@@ -37,7 +36,7 @@ class ExponentialBackoff:
         max_ms: int,
         *,
         jitter: float = JITTER,
-        uniform: Callable[[float, float], float] = _uniform,
+        uniform: Callable[[float, float], float] = random_between,
     ) -> None:
         if base_ms < 0 or max_ms < 0:
             raise ValueError(f"backoff of {base_ms} ms up to {max_ms} ms: both must be >= 0")

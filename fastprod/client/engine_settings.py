@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 from typing import Any
 
 from fastprod.config import STICKY_BATCH_SIZE, ProducerConfig, linger_bound_ms
+from fastprod.system_random import random_seed
 
 
 def engine_settings(config: ProducerConfig) -> dict[str, Any]:
@@ -44,5 +44,5 @@ def engine_settings(config: ProducerConfig) -> dict[str, Any]:
         "receive_buffer_bytes": config.receive_buffer_bytes,
         "idempotent": config.enable_idempotence,
         "guarantee_order": config.max_in_flight_requests_per_connection == 1,  # P-B.6
-        "seed": random.SystemRandom().getrandbits(63),
+        "seed": random_seed(),
     }

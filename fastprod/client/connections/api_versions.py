@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
@@ -79,7 +78,6 @@ _ERROR_CODE: Final = struct.Struct(">h")
 _ERROR_CODE_OFFSET: Final = 4
 _MOST_KEPT_BYTES: Final = 4_096
 """Of an answer that is remembered; Kafka's have some 500."""
-_IDENTIFIER_CHARACTERS: Final = frozenset(f"{string.ascii_letters}{string.digits}-.")
 
 
 class ApiVersions(NamedTuple):
@@ -152,7 +150,8 @@ def software_identifier(text: str) -> str:
 
     Other characters become "-"; "unknown" if nothing is left.
     """
-    cleaned = "".join([each if each in _IDENTIFIER_CHARACTERS else "-" for each in text])
+    kept = [each.isascii() and (each.isalnum() or each in "-.") for each in text]
+    cleaned = "".join([each if is_kept else "-" for each, is_kept in zip(text, kept, strict=True)])
     return cleaned.strip("-.") or "unknown"
 
 

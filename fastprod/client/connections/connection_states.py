@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from fastprod.client.connections.addresses import (
 from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.errors import IllegalStateError
 from fastprod.records import Node
+from fastprod.system_random import random_index
 
 NO_LIMIT_MS: Final = (1 << 63) - 1
 """A delay that only an event ends."""
@@ -24,8 +24,6 @@ NO_LIMIT_MS: Final = (1 << 63) - 1
 _REFUSED_BACKOFF_MS: Final = (500, 1000)
 """First and longest delay at least after failed authentications: who is wrong stays so for a while,
 and brokers count such attempts."""
-
-_randrange: Final = random.SystemRandom().randrange
 
 
 class ConnectionState(enum.Enum):
@@ -107,7 +105,7 @@ class ClusterConnectionStates:
         setup_timeout: ExponentialBackoff,
         *,
         resolver: Resolver = resolve_by_system,
-        random_index: Callable[[int], int] = _randrange,
+        random_index: Callable[[int], int] = random_index,
     ) -> None:
         self._reconnect_backoff = reconnect_backoff
         self._refused_backoff = ExponentialBackoff(*_REFUSED_BACKOFF_MS)
