@@ -3,8 +3,8 @@ from cpython.bytes cimport (
     PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -13,6 +13,19 @@ from fastprod._core.bytes.varint cimport varint_put, varint_size
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+cdef extern from "Python.h" nogil:
+    # As those of cpython, but for what is not ours: no reference is taken for a look.
+    bint is_tuple "PyTuple_CheckExact" (PyObject* pair)
+    Py_ssize_t tuple_size "PyTuple_GET_SIZE" (PyObject* pair)
+    PyObject* tuple_item "PyTuple_GET_ITEM" (PyObject* pair, Py_ssize_t i)
+    bint is_bytes "PyBytes_CheckExact" (PyObject* data)
+    const char* bytes_data "PyBytes_AS_STRING" (PyObject* data)
+    Py_ssize_t bytes_size "PyBytes_GET_SIZE" (PyObject* data)
+    bint is_text "PyUnicode_CheckExact" (PyObject* text)
+    bint is_ascii "PyUnicode_IS_COMPACT_ASCII" (PyObject* text)
+    const char* ascii_data "PyUnicode_DATA" (PyObject* text)
+    Py_ssize_t ascii_size "PyUnicode_GET_LENGTH" (PyObject* text)
 
 
 cdef object _pairs(object headers):
@@ -134,17 +147,27 @@ cdef inline uint8_t* _put_bytes(
     return out + length
 
 
+cdef inline uint8_t* _put_name(
+    uint8_t* out, uint8_t* end, PyObject* name
+) except? NULL:
+    """As `_put_bytes`, in UTF-8."""
+    cdef const char* text
+    cdef Py_ssize_t length
+    if is_ascii(name):
+        return _put_bytes(out, end, ascii_data(name), ascii_size(name))
+    text = PyUnicode_AsUTF8AndSize(<object>name, &length)
+    return _put_bytes(out, end, text, length)
+
+
 cdef uint32_t encode_small_headers(object headers, uint8_t* out) except? 0:
     cdef uint8_t* start = out
     cdef uint8_t* end = out + SMALL_HEADERS
     cdef bint is_list = PyList_CheckExact(headers)
-    cdef Py_ssize_t length
     cdef Py_ssize_t i
     cdef Py_ssize_t count
-    cdef const char* text
-    cdef object pair
-    cdef object name
-    cdef object value
+    cdef PyObject* pair
+    cdef PyObject* name
+    cdef PyObject* value
     if not is_list and not PyTuple_CheckExact(headers):
         return 0
     count = PyList_GET_SIZE(headers) if is_list else PyTuple_GET_SIZE(headers)
@@ -152,25 +175,22 @@ cdef uint32_t encode_small_headers(object headers, uint8_t* out) except? 0:
         return 0
     out = varint_put(out, count)
     for i in range(count):      # nothing here runs Python code: the list cannot change
-        pair = <object>(PyList_GET_ITEM(headers, i) if is_list else PyTuple_GET_ITEM(headers, i))
-        if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
+        pair = PyList_GET_ITEM(headers, i) if is_list else PyTuple_GET_ITEM(headers, i)
+        if not is_tuple(pair) or tuple_size(pair) != 2:
             return 0
-        name = <object>PyTuple_GET_ITEM(pair, 0)
-        value = <object>PyTuple_GET_ITEM(pair, 1)
-        if not PyUnicode_CheckExact(name):
+        name = tuple_item(pair, 0)
+        value = tuple_item(pair, 1)
+        if not is_text(name):
             return 0
-        text = PyUnicode_AsUTF8AndSize(name, &length)
-        out = _put_bytes(out, end, text, length)
+        out = _put_name(out, end, name)
         if out == NULL:
             return 0
-        if value is None:
-            if out == end:
-                return 0
-            out = varint_put(out, -1)
-        elif PyBytes_CheckExact(value):
-            out = _put_bytes(out, end, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+        if is_bytes(value):
+            out = _put_bytes(out, end, bytes_data(value), bytes_size(value))
             if out == NULL:
                 return 0
+        elif value == <PyObject*>None and out < end:
+            out = varint_put(out, -1)
         else:
             return 0
     return <uint32_t>(out - start)
