@@ -1,9 +1,14 @@
-"""AvroFiles: which fields files of Avro have; Spark takes those of one file for all of them."""
+"""AvroFiles: what files of Avro must have in common, so that Spark reads all they have.
+
+Spark takes the schema of one file for all, by the names of fields alone: it leaves out fields of
+others, cuts their decimals, and takes plain numbers for times. It makes structs of unions, and
+numbers of times of day.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -11,47 +16,58 @@ from fastprod.load.input_files import InputError, InputFile
 
 _MAGIC: Final = b"Obj\x01"
 _MOST_BYTES: Final = 16 * 1024 * 1024
+# Logical types that Spark reads with their meaning, and the types that they are stored as.
+_LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "date": ("int",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string",),
+}
+_MEANING: Final = ("type", "name", "logicalType", "precision", "scale", "size", "symbols")
+_WAY_OUT: Final = "name the columns that are wanted by --schema, or load the file by itself"
 
-Fields = frozenset[tuple[str, ...]]
-"""Paths of fields, through records, arrays, maps and unions."""
 
+def check_avro_files(files: Iterable[InputFile]) -> None:
+    """Refuse files of which Spark would leave out or change something.
 
-def widest_file(files: Iterable[InputFile]) -> InputFile | None:
-    """The file that has the fields of all; None: all that are not empty have the same.
+    Args:
+        files: all of them; empty ones are passed over.
 
     Raises:
-        InputError: there is none, or a file is no file of Avro.
+        InputError: a file is none of Avro, has a type that Spark gives another meaning, or another
+            schema than the first.
     """
-    filled = [file for file in files if file.size_bytes]
-    if len(filled) < 2:
-        return None
-    found: dict[Fields, InputFile] = {}
-    for file in filled:
-        found.setdefault(avro_fields(file.path), file)
-    if len(found) < 2:
-        return None
-    widest = max(found, key=len)
-    for fields, file in found.items():
-        others = sorted(".".join(path) for path in fields - widest)
-        if others:
+    first: tuple[str, Any] | None = None
+    for file in files:
+        if not file.size_bytes:
+            continue
+        schema = avro_schema(file.path)
+        if first is None:
+            first = file.path, schema
+        elif first[1] != schema:
             raise InputError(
-                f"{file.path} has the field {others[0]}, which {found[widest].path} does not have, "
-                f"and has not all of that one's: Spark takes the fields of one file for all; name "
-                f"the columns by --schema, or load them one by one"
+                f"{file.path} has another schema than {first[0]} "
+                f"({_difference(schema, first[1])}): Spark reads all files by the schema of one; "
+                f"{_WAY_OUT}"
             )
-    return found[widest]
 
 
-def avro_fields(path: str) -> Fields:
-    """The fields of a file, by its header.
+def avro_schema(path: str) -> Any:
+    """The schema of a file, by its header: what of it matters to Spark, with no type by name.
 
     Raises:
-        InputError: it cannot be read, or is no file of Avro.
+        InputError: it cannot be read, is no file of Avro, or has a type that Spark gives another
+            meaning.
     """
     try:
         with Path(path).open("rb") as file:
             schema = _schema(file)
-        return frozenset(_paths(schema, (), "", {}, ()))
+        return _plain(schema, "", "", {})
+    except InputError as error:
+        raise InputError(f"{path}: {error}; {_WAY_OUT}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as avro: {error}") from error
 
@@ -94,46 +110,91 @@ def _number(file: BinaryIO) -> int:
     raise ValueError("its header is damaged")
 
 
-def _paths(
-    schema: Any,
-    path: tuple[str, ...],
-    namespace: str,
-    named: dict[str, Any],
-    within: tuple[str, ...],
-) -> Iterator[tuple[str, ...]]:
-    """Paths of the fields in a schema.
+def _plain(schema: Any, path: str, namespace: str, named: dict[str, Any]) -> Any:
+    """A schema, or a part of one, without what Spark does not look at.
 
     Args:
         schema: or a part of one.
-        path: of that part.
+        path: of that part, for messages.
         namespace: in which it stands.
-        named: records by their full names, as far as they are known.
-        within: records that it is a part of: a list's record has itself in a field.
+        named: types by their full names, as far as they are known.
+
+    Raises:
+        InputError: Spark gives a type another meaning.
     """
     if isinstance(schema, list):
-        for each in schema:
-            yield from _paths(each, path, namespace, named, within)
-        return
+        return _union([_plain(each, path, namespace, named) for each in schema], path)
     if isinstance(schema, str):
         full = schema if "." in schema or not namespace else f"{namespace}.{schema}"
-        schema = named.get(full) or named.get(schema)
-        if schema is None:
-            return
+        return named.get(full, named.get(schema, {"type": schema}))
     kind = schema["type"]
     if isinstance(kind, dict | list):
-        yield from _paths(kind, path, namespace, named, within)
-    elif kind in ("array", "map"):
-        inner = schema["items" if kind == "array" else "values"]
-        yield from _paths(inner, path, namespace, named, within)
-    elif kind in ("record", "error"):
-        name = schema["name"]
+        return _plain(kind, path, namespace, named)
+    found = {name: schema[name] for name in _MEANING if name in schema}
+    _check_logical(found, path)
+    if "name" in found:
+        name = found.pop("name")
         space = name.rpartition(".")[0] if "." in name else schema.get("namespace", namespace)
+        namespace = space or ""
         full = name if "." in name or not space else f"{space}.{name}"
-        named[full] = {**schema, "name": full}
-        if full in within:
-            return
-        for field in schema["fields"]:
-            yield (*path, field["name"])
-            yield from _paths(field["type"], (*path, field["name"]), space, named, (*within, full))
-    else:
-        yield from _paths(kind, path, namespace, named, within)
+        # Within its own fields a record is told by its name.
+        named[full] = {"type": full}
+    if kind == "array":
+        found["items"] = _plain(schema["items"], f"{path}[]", namespace, named)
+    elif kind == "map":
+        found["values"] = _plain(schema["values"], f"{path}[]", namespace, named)
+    elif kind in ("record", "error"):
+        found["fields"] = [
+            (each["name"], _plain(each["type"], f"{path}.{each['name']}", namespace, named))
+            for each in schema["fields"]
+        ]
+        _check_names([name for name, _ in found["fields"]], path)
+        if not found["fields"]:
+            raise InputError(f"field {path.strip('.')!r} is a record without fields")
+    elif set(found) == {"type"}:
+        return named.get(kind, found)
+    if "name" in schema:
+        named[full] = found
+    return found
+
+
+def _union(types: list[Any], path: str) -> Any:
+    """A union of null and one type; others are structs to Spark.
+
+    Raises:
+        InputError: it is another one.
+    """
+    null = {"type": "null"}
+    others = [each for each in types if each != null]
+    if len(others) > 1:
+        told = ", ".join(str(each["type"]) for each in types)
+        raise InputError(
+            f"field {path.strip('.')!r} is one of {told}, of which Spark would make a struct"
+        )
+    return {"union": others, "has_null": len(others) < len(types)}
+
+
+def _check_logical(found: Mapping[str, Any], path: str) -> None:
+    logical = found.get("logicalType")
+    if logical is not None and found["type"] not in _LOGICAL.get(logical, ()):
+        raise InputError(
+            f"field {path.strip('.')!r} is {found['type']} with the logical type {logical!r}, "
+            f"which Spark would pass over"
+        )
+
+
+def _check_names(names: list[str], path: str) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise InputError(
+            f"fields of {path.strip('.') or 'the record'} have names that differ in case alone "
+            f"({', '.join(names)}), which are one to Spark"
+        )
+
+
+def _difference(one: Any, other: Any) -> str:
+    """The first field of records that is not the same, in words."""
+    fields, others = (dict(each.get("fields", ())) for each in (one, other))
+    for name in (*fields, *others):
+        if fields.get(name) != others.get(name):
+            return f"field {name!r}"
+    return "the order of its fields"

@@ -1,7 +1,8 @@
 r"""CSV read without Spark: the rows are those of Spark's reader, or the file is refused.
 
 Without multiLine, Spark parses each line by itself: a line ends with \n, \r or both, a quoted field
-ends with its line, and a line with nothing but white space is skipped. For pyarrow a quoted field
+ends with its line, and a line with nothing but white space is skipped. Where such a line may be a
+row it is one here, and Spark is not let near it (`check_csv`). For pyarrow a quoted field
 may go on in the next line. So blocks that contain a quote are checked first: a quoted field must
 end with a quote before a separator or the line's end. Quotes in other fields are text to both.
 """
@@ -30,8 +31,8 @@ from fastprod.load.record_blocks import WAY_OUT, line_ending, record_blocks, rec
 # What Java's trim removes.
 _WHITE: Final = bytes(range(33))
 _WHITE_LINE: Final = r"^[\x00-\x20]+\z"
-_LF_THEN_WHITE: Final = r"\n[\x00-\x09\x0b\x0c\x0e-\x20]"
-_ANY_THEN_WHITE: Final = r"[\n\r][\x00-\x09\x0b\x0c\x0e-\x20]"
+_WHITE_ROW: Final = rb"(?:\A|(?<=[\r\n]))[\x00-\x09\x0b\x0c\x0e-\x20]++(?=[\r\n]|\Z)"
+_WITHOUT_SPARK: Final = "it can be read without Spark alone: by --engine direct, or after a change"
 _HEADER_BYTES: Final = 64 * 1024
 
 
@@ -83,6 +84,51 @@ def read_csv(
     for column in columns:
         if column not in layout.names:
             raise InputError(f"there is no column {column!r}; there are {', '.join(layout.names)}")
+    for rows in _rows(split, layout):
+        yield from _with_nulls(_read(rows, layout, columns), options).to_batches()
+
+
+def check_csv(split: FileSplit, options: ReaderOptions) -> None:
+    """Refuse what Spark's reader would read differently, or not at all.
+
+    Args:
+        split: as of `read_csv`.
+        options: how Spark is to read it.
+
+    Raises:
+        InputError: in which line it is.
+        OSError: the file cannot be read.
+    """
+    layout = _layout(split.path, options)
+    if layout is None:
+        return
+    for rows in _rows(split, layout):
+        table = _read(rows, layout, layout.names)
+        _refuse(rows, rows.data.find(b"\0"), "has a NUL, which Spark may take for a comment's mark")
+        if _may_be_white(layout):
+            white = re.search(_WHITE_ROW, rows.data)
+            at = white.start() if white else -1
+            _refuse(rows, at, "has nothing but white space, and Spark would leave it out")
+        if options.is_multiline and layout.ending == b"\r\n":
+            for column in table.columns:
+                found = pyarrow.compute.match_substring(column, layout.ending)
+                if pyarrow.compute.any(found).as_py():
+                    raise InputError(
+                        f"from line {rows.line_number():,} on: quoted fields have the line end "
+                        f"\\r\\n, of which Spark would leave \\n; {_WITHOUT_SPARK}"
+                    )
+
+
+def _refuse(block: LineBlock, index: int, what: str) -> None:
+    """Refuse the line that has the byte `index`; -1: there is none."""
+    if index >= 0:
+        number = block.line_number(block.data.count(b"\n", 0, index))
+        raise InputError(f"line {number:,} {what}; {_WITHOUT_SPARK}")
+
+
+def _rows(split: FileSplit, layout: _Layout) -> Iterator[LineBlock]:
+    """The blocks of a split, without the header, whose text is known to be readable."""
+    options = layout.options
     if options.is_multiline:
         blocks = record_blocks(split.path, options, layout.ending)
     elif split.unit == "file":
@@ -93,11 +139,14 @@ def read_csv(
         rows = block.after(layout.first_row)
         if rows.data:
             _check_text(rows, options)
-            try:
-                table = _table(rows, layout, columns)
-            except pyarrow.ArrowInvalid as error:
-                raise InputError(f"from line {rows.line_number():,} on: {error}") from error
-            yield from _with_nulls(table, options).to_batches()
+            yield rows
+
+
+def _read(rows: LineBlock, layout: _Layout, columns: Sequence[str]) -> pyarrow.Table:
+    try:
+        return _table(rows, layout, columns)
+    except pyarrow.ArrowInvalid as error:
+        raise InputError(f"from line {rows.line_number():,} on: {error}") from error
 
 
 def _check_text(block: LineBlock, options: ReaderOptions) -> None:
@@ -111,8 +160,8 @@ def _check_text(block: LineBlock, options: ReaderOptions) -> None:
     if index >= 0:
         number = block.line_number(block.data.count(b"\n", 0, index))
         raise InputError(
-            f"line {number:,} has a NUL, which is Spark's quote where none is given; spark-load "
-            f"--engine spark reads it"
+            f"line {number:,} has a NUL, which is Spark's quote where none is given; give a "
+            f"quote that is not in the file"
         )
 
 
@@ -125,7 +174,9 @@ def _layout(path: str, options: ReaderOptions) -> _Layout | None:
         record, blank = record_pattern(options, ending).record, b"\r\n"
     else:
         blocks = line_blocks(path, block_bytes=_HEADER_BYTES)
-        record, blank = re.compile(rb"[^\n]*\n"), _WHITE
+        # Without a header the first line of white space may be a row.
+        blank = _WHITE if options.has_header else b"\r\n"
+        record = re.compile(rb"[^\n]*\n")
     for block in blocks:
         at = 0
         while at < len(block.data):
@@ -148,7 +199,8 @@ def _names(line: LineBlock, options: ReaderOptions, ending: bytes) -> list[str]:
                 f"{line.path}: its lines end with \\r alone, so that none is the header's"
             )
         # The first line, if lines end with \r alone.
-        lines = re.split(rb"[\r\n]+", _as_spark_reads(line, options))
+        read = _as_spark_reads(line, options, skips_white=options.has_header)
+        lines = re.split(rb"[\r\n]+", read)
         data = next(filter(None, lines))
     found = _fields(data, options)
     if not options.has_header:
@@ -205,18 +257,18 @@ def _check_names(path: str, names: list[str]) -> None:
 def _table(block: LineBlock, layout: _Layout, columns: Sequence[str]) -> pyarrow.Table:
     data, options = block.data, layout.options
     if options.is_multiline:
-        # Within quotes, too, Spark returns \n for the file's line end.
-        return _parsed(data.replace(layout.ending, b"\n"), layout, columns)
+        return _parsed(data, layout, columns)
     has_quotes = bool(options.quote) and options.quote.encode() in data
     is_odd = has_quotes and not _has_paired_quotes(data, options)
-    if not is_odd and not (_may_be_white(layout) and _has_white_start(data)):
+    if not is_odd:
         # Perhaps a line has nothing but white space, and so too few fields.
         with contextlib.suppress(pyarrow.ArrowInvalid):
             table = _parsed(data, layout, columns)
             # Fewer rows than lines: some are empty, or a quoted field has a line end.
             if not has_quotes or table.num_rows == _count(data, b"\n"):
                 return table
-    return _parsed(_as_spark_reads(block, options), layout, columns)
+    lines = _as_spark_reads(block, options, skips_white=not _may_be_white(layout))
+    return _parsed(lines, layout, columns)
 
 
 def _has_paired_quotes(data: bytes, options: ReaderOptions) -> bool:
@@ -259,7 +311,7 @@ def _parsed(data: bytes, layout: _Layout, columns: Sequence[str]) -> pyarrow.Tab
             include_columns=columns,
             column_types=dict.fromkeys(columns, pyarrow.binary()),
             strings_can_be_null=True,
-            quoted_strings_can_be_null=not layout.options.null_value,
+            quoted_strings_can_be_null=False,
             null_values=[""],
         ),
     )
@@ -298,16 +350,10 @@ def _may_be_white(layout: _Layout) -> bool:
     return len(layout.names) == 1 or layout.options.separator.encode() in _WHITE
 
 
-def _has_white_start(data: bytes) -> bool:
-    """Whether a line, with something in it, begins with white space."""
-    if data[0] in _WHITE and data[:1] not in b"\r\n":
-        return True
-    pattern = _ANY_THEN_WHITE if b"\r" in data else _LF_THEN_WHITE
-    return bool(pyarrow.compute.match_substring_regex(_one(data), pattern)[0].as_py())
-
-
-def _as_spark_reads(block: LineBlock, options: ReaderOptions) -> bytes:
+def _as_spark_reads(block: LineBlock, options: ReaderOptions, *, skips_white: bool = True) -> bytes:
     r"""The lines as Spark separates them, empty ones too; each ends with \n.
+
+    Lines of white space are left out with `skips_white`; a line that may be a row is one.
 
     Raises:
         InputError: pyarrow would take its quotes differently.
@@ -326,7 +372,7 @@ def _as_spark_reads(block: LineBlock, options: ReaderOptions) -> bytes:
                 f"has text behind its end quote, which Spark and pyarrow do not read alike; "
                 f"{WAY_OUT}"
             )
-    if not pyarrow.compute.any(is_white).as_py():
+    if not skips_white or not pyarrow.compute.any(is_white).as_py():
         return data
     return b"\n".join(lines.filter(pyarrow.compute.invert(is_white)).to_pylist())
 

@@ -24,7 +24,7 @@ _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")
 # Arrow's words for values of several types, all of which Spark reads as text.
 _OTHER_TYPE: Final = " changed from "
-_WAY_OUT: Final = "spark-load --engine spark may read it"
+_WAY_OUT: Final = "spark-load -O mode=PERMISSIVE takes what Spark makes of it"
 
 
 def read_json(
@@ -40,14 +40,36 @@ def read_json(
         InputError: a line is not one object, or a column is of another type.
         OSError: the file cannot be read.
     """
-    options = pyarrow.json.ParseOptions(
-        explicit_schema=pyarrow.schema(list(types.items())), unexpected_field_behavior="ignore"
-    )
     is_all = split.unit == "file"
     for block in line_blocks(split.path, *(() if is_all else (split.start, split.stop))):
-        table = _objects(block, options)
+        table = read_objects(block, types)
         if table is not None:
             yield from table.to_batches()
+
+
+def read_objects(
+    block: LineBlock,
+    types: Mapping[str, pyarrow.DataType],
+    *,
+    knows_all: bool = False,
+    way_out: str = _WAY_OUT,
+) -> pyarrow.Table | None:
+    """The objects of a block; None: all lines are empty.
+
+    Args:
+        block: of lines.
+        types: of the columns to return.
+        knows_all: whether other columns are refused.
+        way_out: advice for errors.
+
+    Raises:
+        InputError: a line is not one object, or a column is of another type.
+    """
+    options = pyarrow.json.ParseOptions(
+        explicit_schema=pyarrow.schema(list(types.items())),
+        unexpected_field_behavior="error" if knows_all else "ignore",
+    )
+    return _objects(block, options, way_out)
 
 
 def json_types(paths: Iterable[str], mapping: ColumnMapping) -> dict[str, pyarrow.DataType] | None:
@@ -122,10 +144,12 @@ def _add_types(
             )
 
 
-def _objects(block: LineBlock, options: pyarrow.json.ParseOptions | None) -> pyarrow.Table | None:
+def _objects(
+    block: LineBlock, options: pyarrow.json.ParseOptions | None, way_out: str = _WAY_OUT
+) -> pyarrow.Table | None:
     """The objects of a block; None: all lines are empty."""
     block.check_text()
-    count = _count(block)
+    count = _count(block, way_out)
     if not count:
         return None
     try:
@@ -138,16 +162,16 @@ def _objects(block: LineBlock, options: pyarrow.json.ParseOptions | None) -> pya
         )
     except pyarrow.ArrowInvalid as error:
         kind = NeedsSpark if _OTHER_TYPE in str(error) else InputError
-        raise kind(f"from line {block.line_number():,} on: {error}; {_WAY_OUT}") from error
+        raise kind(f"from line {block.line_number():,} on: {error}; {way_out}") from error
     if table.num_rows != count:
         raise InputError(
             f"from line {block.line_number():,} on: {count:,} lines have {table.num_rows:,} "
-            f"objects; {_WAY_OUT}"
+            f"objects; {way_out}"
         )
     return table
 
 
-def _count(block: LineBlock) -> int:
+def _count(block: LineBlock, way_out: str) -> int:
     """How many lines have an object: an object ends where ``}``, a line end and ``{`` follow."""
     data = block.data
     if b"\r" in data:
@@ -166,6 +190,6 @@ def _count(block: LineBlock) -> int:
             count -= 1
         elif not (line.startswith(b"{") and line.endswith(b"}")):
             raise InputError(
-                f"line {block.line_number(int(index)):,} is not one JSON object; {_WAY_OUT}"
+                f"line {block.line_number(int(index)):,} is not one JSON object; {way_out}"
             )
     return count

@@ -52,8 +52,7 @@ class LineBlock:
         except UnicodeDecodeError as error:
             number = self.line_number(self.data.count(b"\n", 0, error.start))
             raise InputError(
-                f"line {number:,} is not UTF-8; spark-load --engine spark reads other "
-                f"encodings, by -O encoding="
+                f"line {number:,} is not UTF-8; spark-load reads other encodings, by -O encoding="
             ) from error
 
     def line_number(self, index: int = 0) -> int:
@@ -121,7 +120,7 @@ def _check_length(path: str, at: int, data: bytes, known: int) -> None:
         number = LineBlock(path, at, b"").line_number()
         raise InputError(
             f"line {number:,} has more than {MOST_LINE_BYTES:,} bytes, the most that is read "
-            f"without Spark; spark-load --engine spark may read it"
+            f"here; spark-load -O mode=PERMISSIVE may read it"
         )
 
 

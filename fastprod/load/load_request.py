@@ -246,10 +246,7 @@ def _check_other_files(
             except NeedsSpark as error:
                 raise NeedsSpark(f"{file.path}: {error}") from error
             except (OSError, pyarrow.ArrowException) as error:
-                raise InputError(
-                    f"{file.path} cannot be read as parquet: {error}; spark-load --engine spark "
-                    f"may read it"
-                ) from error
+                raise InputError(f"{file.path} cannot be read as parquet: {error}") from error
             _check_defaults(given, mapping, file, found)
         elif kind == "csv":
             names: list[str] | None = None

@@ -20,7 +20,7 @@ class ReaderOptions:
         separator: between two fields of CSV.
         quote: around a field of CSV; inside, two of them stand for one.  "": none.
         null_value: text that stands for null, quoted or not; an empty field without quotes always
-            does.
+            does, and one in quotes never.
         is_multiline: a quoted field of CSV may have line ends, so that no file can be cut.
     """
 

@@ -17,7 +17,7 @@ from fastprod.load.reader_options import ReaderOptions
 
 WAY_OUT: Final = (
     "give -O multiLine=true if quoted fields have line ends, -O quote= if quotes are plain text; "
-    "or read it as Spark does, by spark-load --engine spark"
+    "spark-load -O mode=PERMISSIVE takes what Spark makes of it"
 )
 """Advice for quotes that are not understood."""
 

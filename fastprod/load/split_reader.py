@@ -97,10 +97,7 @@ def columns_of(
                 return parquet_types(file.path)
             names = csv_names(file.path, options)
         except (OSError, EOFError, pyarrow.ArrowException) as error:
-            raise InputError(
-                f"{file.path} cannot be read as {kind}: {error}; spark-load --engine spark may "
-                f"read it"
-            ) from error
+            raise InputError(f"{file.path} cannot be read as {kind}: {error}") from error
         if names is not None:
             return dict.fromkeys(names, pyarrow.string())
     return None

@@ -31,6 +31,8 @@ SETTINGS: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     # Two copies of a task would write its rows twice.
     "spark.speculation": "false",
+    # The names of folders, such as key=007, stay text.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -69,7 +69,7 @@ def ours(path: Path, given: dict[str, str]) -> Rows | None:
 
 
 def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows:
-    options = reader_defaults("csv", given, is_tabbed=False, has_schema=False)
+    options = reader_defaults("csv", given, is_tabbed=False)
     frame = read_frame(spark, "csv", [str(path)], options)
     return [tuple(frame.columns), *(tuple(row) for row in frame.collect())]
 

@@ -295,7 +295,11 @@ def test_json_is_what_spark_makes_of_the_columns(
             table, "--select", TYPED, "--where", "id < 200", "--value-format", "json", *parts
         )
         rows = spark.read.parquet(table).where("id < 200").selectExpr(f"struct({TYPED}) row")
-        wanted = rows.select("row.key", functions.to_json("row")).collect()
+        whole = {
+            "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXXXX]",
+            "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+        }
+        wanted = rows.select("row.key", functions.to_json("row", whole)).collect()
     finally:
         spark.conf.unset(setting)
     assert result.exit_code == 0, result.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
@@ -18,9 +18,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from fastprod.load.avro_files import widest_file
 from fastprod.load.column_mapping import ColumnMapping
-from fastprod.load.input_files import InputError, InputFile, literal
+from fastprod.load.input_files import InputError
 from fastprod.load.split_reader import header_field
 from fastprod.spark.formats import json
 from fastprod.spark.formats.column_types import FormatError
@@ -30,6 +29,11 @@ INPUT_VIEW: Final = "input"
 """Name of the table of the files' rows in SQL."""
 
 _NESTED: Final = (ArrayType, MapType, StructType, VariantType)
+# As Spark's to_json, which cuts timestamps to milliseconds, but with all that they have.
+_TIMES: Final = {
+    "json.timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXXXX]",
+    "json.timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
 _IGNORES_NULLS: Final = "spark.sql.jsonGenerator.ignoreNullFields"
 # Parts of a plan that make a row depend on others: such a query cannot be run file by file.
 _WHOLE: Final = (
@@ -47,35 +51,40 @@ _WHOLE: Final = (
 )
 
 
-def reader_defaults(
-    kind: str, given: Mapping[str, str], *, is_tabbed: bool, has_schema: bool
-) -> dict[str, str]:
+def reader_defaults(kind: str, given: Mapping[str, str], *, is_tabbed: bool) -> dict[str, str]:
     """Options for Spark's reader by which it reads as the direct engine does.
 
     Args:
         kind: the format.
         given: options by Spark's names, which go before.
         is_tabbed: whether the files are CSV with tabs.
-        has_schema: whether columns are named by the user, not by the files.
     """
     defaults: dict[str, str] = {}
     lower = {name.lower(): value for name, value in given.items()}
     if kind in ("csv", "json"):
         # Spark's default turns a damaged row into nulls: records without a value.
         defaults["mode"] = "FAILFAST"
+        if "mode" not in lower:
+            # Else a column of that name, _corrupt_record, is taken for Spark's own, and is null.
+            defaults["columnNameOfCorruptRecord"] = "_corrupt_record of Spark"
     if kind == "csv":
         # Extra or missing fields are noticed only if all columns are read.
         defaults |= {"header": "true", "columnPruning": "false"}
         defaults["escape"] = lower.get("quote") or '"'
-        if not has_schema:
-            # Otherwise the columns of the first file would be used for files with another order.
-            defaults["enforceSchema"] = "false"
+        # Otherwise the columns of the first file, or of a schema, would be used for files with
+        # another order.
+        defaults["enforceSchema"] = "false"
+        # Otherwise "" in quotes would be null, too. No field of a file that is checked has a NUL.
+        defaults["nullValue"] = "\0"
+        if not lower.get("nullvalue"):
+            given = {name: each for name, each in given.items() if name.lower() != "nullvalue"}
         if is_tabbed:
             defaults["sep"] = "\t"
-    if kind in ("parquet", "orc") and not has_schema:
+    if kind in ("parquet", "orc"):
         # Otherwise columns that are not in the file that Spark looks at are left out in silence.
         defaults["mergeSchema"] = "true"
-    missing = {name: each for name, each in defaults.items() if name.lower() not in lower}
+    names = {name.lower() for name in given}
+    missing = {name: each for name, each in defaults.items() if name.lower() not in names}
     return missing | dict(given)
 
 
@@ -102,24 +111,6 @@ def read_frame(
     if schema is not None:
         reader = reader.schema(schema)
     return reader.load(list(paths))
-
-
-def shared_schema(
-    spark: SparkSession, kind: str, files: Iterable[InputFile], options: Mapping[str, str]
-) -> StructType | None:
-    """The columns of all files, where Spark would take those of one, whichever it is.
-
-    Returns:
-        None: Spark need not be told.
-
-    Raises:
-        InputError: no file has them all.
-        pyspark.errors.AnalysisException: the format.
-    """
-    if kind != "avro" or any(name.lower().startswith("avroschema") for name in options):
-        return None
-    file = widest_file(files)
-    return None if file is None else read_frame(spark, kind, [literal(file.path)], options).schema
 
 
 def queried(frame: DataFrame, sql: str | None, select: str | None, where: str | None) -> DataFrame:
@@ -222,6 +213,7 @@ def record_options(frame: DataFrame, mapping: ColumnMapping) -> dict[str, str]:
         "value.format": "json",
         "value.columns": "value.*",
         "json.ignoreNullFields": ignores,
+        **_TIMES,
     }
 
 

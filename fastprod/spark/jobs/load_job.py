@@ -23,15 +23,8 @@ from fastprod.load.input_files import (
 from fastprod.load.load_request import LoadPlan
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.direct_engine import DirectEngine, NumberedSplit
-from fastprod.spark.jobs.frame_engine import (
-    check_by_row,
-    queried,
-    read_frame,
-    reader_defaults,
-    record_frame,
-    record_options,
-    shared_schema,
-)
+from fastprod.spark.jobs.file_records import file_records
+from fastprod.spark.jobs.frame_engine import record_options
 from fastprod.spark.jobs.manifest import Manifest
 from fastprod.spark.sink.api import write
 from fastprod.spark.sink.options import SinkOptions, sink_options
@@ -214,28 +207,14 @@ class LoadJob:
             root: the folder below which Spark makes columns of folders; None: as it does by itself.
             watch: as of `run`.
         """
-        request, plan = self._plan.request, self._plan
-        options = reader_defaults(
-            plan.kind,
-            request.reader_options,
-            is_tabbed=plan.is_tabbed,
-            has_schema=request.schema is not None,
-        )
-        if root is not None:
-            options["basePath"] = root
+        request = self._plan.request
         found: list[WriteResult] = []
 
         def action() -> None:
-            schema = request.schema or shared_schema(self._spark, plan.kind, files, options)
-            frame = read_frame(self._spark, plan.kind, paths, options, schema)
-            if not frame.columns and frame.isEmpty():
-                # Files without a line have no columns, so that none could be found.
+            records = file_records(self._spark, self._plan, files, paths, root)
+            if records is None:
                 found.append(WriteResult())
                 return
-            frame = queried(frame, request.sql, request.select, request.where)
-            if self._manifest is not None:
-                check_by_row(frame)
-            records = record_frame(frame, request.mapping.resolved(frame.columns))
             if request.partitions:
                 records = records.repartition(request.partitions)
             kafka = dict(request.kafka)

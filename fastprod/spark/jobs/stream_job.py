@@ -22,26 +22,30 @@ from fastprod.load.input_files import (
     NoFiles,
     check_folders,
     find_files,
+    folder_columns,
     format_of,
     is_local,
     literal,
     reads_by_folders,
 )
 from fastprod.load.load_request import is_tabbed
+from fastprod.load.stream_check import StreamCheck
 from fastprod.spark.interrupt import Interrupt
+from fastprod.spark.jobs.checked_files import check_columns, stream_check, watched
 from fastprod.spark.jobs.frame_engine import (
     queried,
     read_frame,
     reader_defaults,
     record_frame,
     record_options,
-    shared_schema,
 )
 from fastprod.spark.sink.api import progress, write_stream
 from fastprod.spark.sink.write_result import WriteResult
 
 _WATCH_S: Final = 0.2
 _STOP_S: Final = 15.0
+# Spark passes over new files whose time is a week before that of others: moved or copied ones.
+_ALL_FILES: Final = {"maxFileAge": "36500d"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class StreamSource:
         path: a folder, or a URL's pattern, as Spark reads it; None: the source has none.
         schema: of its files, as DDL; None: the files' own.
         files: in the folder, as far as they are there at the start.
+        given: those of the options that were given by the user.
     """
 
     kind: str
@@ -61,6 +66,7 @@ class StreamSource:
     path: str | None = None
     schema: str | None = None
     files: tuple[InputFile, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,15 +126,13 @@ def stream_source(
     elif kind is None:
         raise InputError(f"{source}: a URL needs --format")
     assert kind is not None
-    given = reader_defaults(
-        kind, options, is_tabbed=is_tabbed(files), has_schema=schema is not None
-    )
+    given = {**_ALL_FILES, **reader_defaults(kind, options, is_tabbed=is_tabbed(files))}
     if not is_local(source) or literal(source) == source:
-        return StreamSource(kind, given, source, schema, tuple(files))
+        return StreamSource(kind, given, source, schema, tuple(files), options)
     # Spark would take it for a pattern, and read other folders.
     if reads_by_folders(options):
         given = {"basePath": str(Path(source).absolute()), **given}
-    return StreamSource(kind, given, literal(source), schema, tuple(files))
+    return StreamSource(kind, given, literal(source), schema, tuple(files), options)
 
 
 def _check_nested(files: Iterable[InputFile]) -> None:
@@ -200,8 +204,19 @@ class StreamJob:
 
     def _started(self) -> StreamingQuery:
         request = self._request
-        rows = queried(self._read(), request.sql, request.select, request.where)
-        records = record_frame(rows, request.mapping.resolved(rows.columns))
+        files = self._read()
+        rows = queried(files, request.sql, request.select, request.where)
+        mapping = request.mapping.resolved(rows.columns)
+        records = record_frame(rows, mapping)
+        if request.source.path is not None and is_local(request.source.path):
+            # What is asked of the files depends on what becomes of their columns.
+            rows = queried(
+                watched(files, self._check(files, mapping)),
+                request.sql,
+                request.select,
+                request.where,
+            )
+            records = record_frame(rows, mapping)
         kafka = dict(request.kafka)
         parallel = max(1, self._spark.sparkContext.defaultParallelism)
         limit = request.max_bytes_per_second
@@ -231,12 +246,25 @@ class StreamJob:
             reader = reader.schema(self._columns(source.path))
         return reader.load(source.path)
 
+    def _check(self, files: DataFrame, mapping: ColumnMapping) -> StreamCheck:
+        request, source = self._request, self._request.source
+        has_query = not (request.select is None and request.where is None and request.sql is None)
+        return stream_check(
+            source.kind,
+            source.files,
+            source.given,
+            files.schema,
+            used=None if has_query or mapping.value_format == "json" else mapping.columns,
+            has_schema=source.schema is not None,
+        )
+
     def _columns(self, path: str) -> StructType:
         """The columns of the files that are there now, and of folders named name=value."""
         source = self._request.source
-        now = self._spark, source.kind
-        known = shared_schema(*now, source.files, source.options)
-        return read_frame(*now, [path], source.options, known).schema
+        if reads_by_folders(source.given) and any(map(folder_columns, source.files)):
+            alone = {**source.options, "recursiveFileLookup": "true"}
+            check_columns(source.files, read_frame(self._spark, source.kind, [path], alone).columns)
+        return read_frame(self._spark, source.kind, [path], source.options).schema
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop the query, and wait for its thread as long as Spark's limit allows."""

@@ -1,4 +1,6 @@
-r"""CSV as Spark's reader reads it without multiLine, in plain Python; escape is the quote.
+r"""CSV without multiLine, in plain Python; escape is the quote, and "" in quotes is no null.
+
+It is as Spark's reader reads it, but for lines of white space that may be rows: Spark skips them.
 
 Each line is parsed by itself, and a quoted field that is not closed ends with it. Where univocity,
 Spark's parser, has rules of its own (text behind an end quote, quotes that are not closed, NUL for
@@ -13,9 +15,9 @@ Row = tuple[str | None, ...]
 
 
 def lines(data: bytes) -> list[bytes]:
-    r"""What ends with \n, \r\n or \r, as Hadoop does it, and is not white space alone."""
+    r"""What ends with \n, \r\n or \r, as Hadoop does it, and is not empty."""
     found = re.split(rb"\r\n|\r|\n", data.removeprefix(b"\xef\xbb\xbf"))
-    return [line for line in found if any(byte > 32 for byte in line)]
+    return [line for line in found if line]
 
 
 def fields(line: bytes, separator: str = ",", quote: str = '"') -> list[tuple[str, bool]] | None:
@@ -52,13 +54,22 @@ def fields(line: bytes, separator: str = ",", quote: str = '"') -> list[tuple[st
 
 
 def rows(
-    data: bytes, separator: str = ",", quote: str = '"', null_value: str = ""
+    data: bytes,
+    separator: str = ",",
+    quote: str = '"',
+    null_value: str = "",
+    *,
+    has_header: bool = True,
 ) -> list[Row] | None:
     """All rows, the header's among them; None: a line is odd, or has another count of fields."""
     found: list[Row] = []
     if not quote and b"\0" in data:
         return None
     for line in lines(data):
+        if all(byte <= 32 for byte in line):
+            may_be_row = not has_header if not found else separator <= " " or len(found[0]) == 1
+            if not may_be_row:
+                continue
         parts = fields(line, separator, quote)
         if parts is None or (found and len(parts) != len(found[0])):
             return None
@@ -67,6 +78,6 @@ def rows(
 
 
 def _value(text: str, in_quotes: bool, null_value: str) -> str | None:
-    if text == null_value or (not text and not in_quotes):
+    if (text == null_value and text) or (not text and not in_quotes):
         return None
     return text

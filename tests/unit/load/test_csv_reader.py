@@ -85,7 +85,7 @@ def test_neither_splits_nor_blocks_make_a_difference(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_reader, "line_blocks", _of_size(small))
         found = read(path, options, split_bytes)
-    assert found == spark_csv.rows(path.read_bytes(), separator, quote)
+    assert found == spark_csv.rows(path.read_bytes(), separator, quote, has_header=False)
 
 
 def _of_size(small: Any) -> Any:
@@ -111,14 +111,12 @@ def test_with_line_ends_in_quotes_blocks_make_no_difference(
         assert read(path, options, 1) == whole
 
 
-def test_a_line_end_in_quotes_is_the_files_own_and_spark_has_it_as_a_line_feed(
-    tmp_path: Path,
-) -> None:
+def test_a_line_end_in_quotes_stays_as_it_is_but_in_a_name(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     options = ReaderOptions(is_multiline=True)
     path.write_bytes(b'"k\r\ny",v\r\n1,"x\r\ny\nz"\r\n\r\n2,"w\r\n"')
     assert csv_names(str(path), options) == ["k\ny", "v"]
-    assert read(path, options, 1) == [("1", "x\ny\nz"), ("2", "w\n")]
+    assert read(path, options, 1) == [("1", "x\r\ny\nz"), ("2", "w\r\n")]
     path.write_bytes(b'k,v\n1,"x\r\ny\rz"\n')
     assert read(path, options, 1) == [("1", "x\r\ny\rz")]
     for data in (b"k,v\n1,x\r\n", b"k,v\r\n1,x\n", b"k,v\n1,x\r2,y\n", b'k,v\n1,"x\n2,y\n'):
@@ -162,7 +160,9 @@ def test_old_line_ends_are_sparks_if_one_of_them_ends_the_header(tmp_path: Path)
     path.write_bytes(b"k\r1\r\r \r2\r")
     with pytest.raises(NeedsSpark, match=r"its lines end with \\r alone"):
         csv_names(str(path), ReaderOptions())
-    assert read(path, ReaderOptions(has_header=False), 3) == [("k",), ("1",), ("2",)]
+    assert read(path, ReaderOptions(has_header=False), 3) == [
+        *(("k",), ("1",), (" ",), ("2",)),
+    ]
 
 
 @pytest.mark.parametrize("split_bytes", [1, 7, 1_000])
@@ -207,9 +207,9 @@ def test_lines_are_looked_at_one_by_one_where_quotes_are_odd_alone(
     looked = []
     as_spark_reads = csv_reader._as_spark_reads
 
-    def noted(block: Any, options: ReaderOptions) -> bytes:
+    def noted(block: Any, options: ReaderOptions, *, skips_white: bool) -> bytes:
         looked.append(block.offset)
-        return as_spark_reads(block, options)
+        return as_spark_reads(block, options, skips_white=skips_white)
 
     monkeypatch.setattr(csv_reader, "_as_spark_reads", noted)
     read(path, ReaderOptions(), 1_000)

@@ -1,0 +1,130 @@
+"""SparkCheck: looks through files that Spark's own readers are to read, for what those would lose.
+
+What passes is read by Spark as it is written; everything else is refused, with the file's name.
+Options that say how text is cut into fields, which the checks do not know, take what Spark makes of
+the files: nothing is checked then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow
+
+from fastprod.load.csv_reader import check_csv
+from fastprod.load.file_splits import FileSplit
+from fastprod.load.input_files import InputError, NeedsSpark
+from fastprod.load.json_check import check_json
+from fastprod.load.line_blocks import line_blocks
+from fastprod.load.reader_options import ReaderOptions, reader_options
+
+TEXTS: Final = ("csv", "json", "text")
+"""Formats that are looked through as a whole; of others the headers of files are enough."""
+
+# Options that change nothing of how lines become fields, or make what they change a failure.
+_HARMLESS: Final = (
+    *("dateformat", "timestampformat", "timestampntzformat", "timezone", "locale"),
+    *("pathglobfilter", "modifiedbefore", "modifiedafter", "recursivefilelookup", "basepath"),
+    *("inferschema", "samplingratio", "preferdate", "enforceschema", "columnpruning"),
+    *("maxcolumns", "maxcharspercolumn"),
+)
+
+
+@dataclass(frozen=True)
+class SparkCheck:
+    """What is looked for; plain data, which Spark pickles into its tasks.
+
+    Attributes:
+        kind: of the files, one of `TEXTS`.
+        options: of text.
+        types: of the columns of JSON that have to be as they are written.
+        knows_all: whether JSON must not have other columns.
+    """
+
+    kind: str
+    options: ReaderOptions = field(default_factory=ReaderOptions)
+    types: Mapping[str, Any] = field(default_factory=dict)
+    knows_all: bool = False
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether a file can be cut between lines."""
+        return not self.options.is_multiline
+
+    def check(self, split: FileSplit) -> None:
+        """Look through a split.
+
+        Raises:
+            InputError: what Spark would read differently, and where; or the file cannot be read.
+        """
+        try:
+            if self.kind == "csv":
+                check_csv(split, self.options)
+            elif self.kind == "json":
+                check_json(
+                    split,
+                    self.types,
+                    knows_all=self.knows_all,
+                    is_multiline=self.options.is_multiline,
+                )
+            else:
+                is_all = split.unit == "file"
+                for block in line_blocks(
+                    split.path, *(() if is_all else (split.start, split.stop))
+                ):
+                    block.check_text()
+        except InputError as error:
+            raise InputError(f"{split.path}: {error}") from error
+        except (OSError, EOFError, pyarrow.ArrowException) as error:
+            raise InputError(f"{split.path} cannot be read as {self.kind}: {error}") from error
+
+
+def text_check(
+    kind: str,
+    given: Mapping[str, str],
+    *,
+    is_tabbed: bool = False,
+    types: Mapping[str, pyarrow.DataType] | None = None,
+    knows_all: bool = False,
+) -> SparkCheck | None:
+    """The check for files of text.
+
+    Args:
+        kind: one of `TEXTS`.
+        given: the user's options of the reader, by Spark's names.
+        is_tabbed: whether the files are CSV with tabs.
+        types: as of `SparkCheck`.
+        knows_all: as of `SparkCheck`.
+
+    Returns:
+        None: an option leaves the reading to Spark.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    left = {
+        name: value
+        for name, value in ((name.lower(), value) for name, value in given.items())
+        if name not in _HARMLESS and not _is_default(name, value, given)
+    }
+    try:
+        if kind == "csv":
+            options = reader_options(kind, left, is_tabbed=is_tabbed)
+        elif kind == "json":
+            multiline = left.pop("multiline", "false")
+            reader_options(kind, left)
+            options = reader_options("csv", {"multiline": multiline})
+        else:
+            options = reader_options(kind, left)
+    except NeedsSpark:
+        return None
+    return SparkCheck(kind, options, types or {}, knows_all)
+
+
+def _is_default(name: str, value: str, given: Mapping[str, str]) -> bool:
+    """Whether an option, in lower case, says what holds without it."""
+    quote = {each.lower(): text for each, text in given.items()}.get("quote") or '"'
+    defaults = {"mode": "failfast", "encoding": "utf-8", "charset": "utf-8", "escape": quote}
+    return defaults.get(name) == value.lower()

@@ -1,0 +1,248 @@
+"""CheckedFiles: files that have been looked through, so that Spark's readers lose nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    VariantType,
+)
+
+from fastprod.load.avro_files import avro_schema, check_avro_files
+from fastprod.load.file_splits import FileSplit, split_file
+from fastprod.load.input_files import InputError, InputFile, folder_columns, reads_by_folders
+from fastprod.load.load_request import is_tabbed
+from fastprod.load.spark_check import TEXTS, SparkCheck, text_check
+from fastprod.load.stream_check import StreamCheck
+from fastprod.load.typed_files import KINDS, check_column, check_typed_files, typed_columns
+
+# Its stubs know no function of three arrays.
+_arrow_udf: Final[Any] = arrow_udf
+_WHOLE: Final[Mapping[type[DataType], pyarrow.DataType]] = {
+    BooleanType: pyarrow.bool_(),
+    ByteType: pyarrow.int8(),
+    ShortType: pyarrow.int16(),
+    IntegerType: pyarrow.int32(),
+    LongType: pyarrow.int64(),
+}
+
+
+def check_headers(
+    kind: str,
+    files: Sequence[InputFile],
+    options: Mapping[str, str],
+    *,
+    named: Sequence[str] | None,
+    known: Sequence[str],
+    needed: Sequence[str],
+    needs_named: bool = True,
+) -> None:
+    """Refuse files whose headers tell that Spark would leave out or change something.
+
+    Args:
+        kind: the format; others than those of typed columns have no header.
+        files: all of them.
+        options: of the reader, as given.
+        named: the columns of the user's schema; None: there is none.
+        known: the columns that Spark reads, those of folders too.
+        needed: columns that each file must have.
+        needs_named: whether each column that is named has to be in a file.
+
+    Raises:
+        InputError: which file, and why.
+    """
+    if kind in KINDS:
+        made = _folder_columns(files, options)
+        named = None if named is None else [name for name in named if name not in made]
+        needed = [name for name in needed if name not in made]
+        check_typed_files(files, kind, named=named, known=known, needed=needed)
+        for name in named or () if needs_named else ():
+            check_column(files, kind, name)
+    elif kind == "avro" and named is None and not _has_avro_schema(options):
+        check_avro_files(files)
+
+
+def _has_avro_schema(options: Mapping[str, str]) -> bool:
+    return any(name.lower().startswith("avroschema") for name in options)
+
+
+def _folder_columns(files: Iterable[InputFile], options: Mapping[str, str]) -> set[str]:
+    """The columns that Spark makes of folders."""
+    if not reads_by_folders(options):
+        return set()
+    return {name for file in files for name in folder_columns(file)}
+
+
+def check_columns(files: Iterable[InputFile], columns: Iterable[str]) -> None:
+    """Refuse folders named name=value whose names are those of columns in files.
+
+    Args:
+        files: all of them.
+        columns: that Spark finds in the files, without looking at folders.
+
+    Raises:
+        InputError: which column.
+    """
+    inside = {name.lower() for name in columns}
+    for file in files:
+        for name in folder_columns(file):
+            if name.lower() in inside:
+                raise InputError(
+                    f"{file.path} is in a folder named {name}=..., and files have a column "
+                    f"{name!r} too, which Spark would replace by the folder's: rename the folder, "
+                    f"or give -O recursiveFileLookup=true, by which no folder makes a column"
+                )
+
+
+def file_check(
+    kind: str,
+    files: Sequence[InputFile],
+    options: Mapping[str, str],
+    schema: StructType,
+    *,
+    used: Sequence[str] | None,
+    has_schema: bool,
+) -> SparkCheck | None:
+    """The check for files of text; None: there is nothing to look for.
+
+    Args:
+        kind: the format.
+        files: all of them.
+        options: of the reader, as given.
+        schema: by which Spark reads them.
+        used: columns whose values become bytes as they are; None: all columns, with their types.
+        has_schema: whether the user gave the schema.
+    """
+    if kind not in TEXTS or (kind == "text" and used is not None):
+        return None
+    made = {name.lower() for name in _folder_columns(files, options)}
+    knows_all = used is None and not has_schema
+    types = {}
+    for column in schema.fields:
+        if column.name.lower() not in made and (used is None or column.name in used):
+            found = arrow_type(column.dataType, is_exact=knows_all)
+            if found is not None:
+                types[column.name] = found
+    return text_check(
+        kind, options, is_tabbed=is_tabbed(list(files)), types=types, knows_all=knows_all
+    )
+
+
+def stream_check(
+    kind: str,
+    files: Sequence[InputFile],
+    options: Mapping[str, str],
+    schema: StructType,
+    *,
+    used: Sequence[str] | None,
+    has_schema: bool,
+) -> StreamCheck:
+    """The check for the files of a stream; arguments as of `file_check`, of its start.
+
+    Raises:
+        InputError: the files of the start are not alike.
+    """
+    text = file_check(kind, files, options, schema, used=used, has_schema=has_schema)
+    named = schema.fieldNames() if has_schema else None
+    known = schema.fieldNames()
+    check_headers(kind, files, options, named=named, known=known, needed=(), needs_named=False)
+    filled = [file for file in files if file.size_bytes]
+    made = _folder_columns(files, options)
+    is_avro = kind == "avro" and not _has_avro_schema(options)
+    return StreamCheck(
+        kind,
+        text,
+        typed_columns(filled, kind) if kind in KINDS and not has_schema else None,
+        avro_schema(filled[0].path) if is_avro and filled and not has_schema else None,
+        () if has_schema else [name for name in used or () if name not in made],
+    )
+
+
+def watched(frame: DataFrame, check: StreamCheck) -> DataFrame:
+    """A frame of a stream's files that fails at a file that does not pass the check."""
+    seen: set[tuple[str, int, int]] = set()  # by a task: each has a copy
+
+    def look(urls: pyarrow.Array, starts: pyarrow.Array, sizes: pyarrow.Array) -> pyarrow.Array:
+        parts = set(zip(urls.to_pylist(), starts.to_pylist(), sizes.to_pylist(), strict=True))
+        for part in parts - seen:
+            check.check(*part)
+        seen.update(parts)
+        return pyarrow.repeat(pyarrow.scalar(True), len(urls))
+
+    # Not deterministic, or a condition on the rows could be tried first.
+    passes = _arrow_udf(look, "boolean").asNondeterministic()
+    found = frame.metadataColumn("_metadata")
+    names = ("file_path", "file_block_start", "file_block_length")
+    return frame.where(passes(*(found[name] for name in names)))
+
+
+def arrow_type(kind: DataType, *, is_exact: bool) -> pyarrow.DataType | None:
+    """The type in JSON of what Spark reads as a type; None: any.
+
+    Args:
+        kind: Spark's.
+        is_exact: whether strings must be strings in JSON; otherwise Spark is to make text of
+            whatever there is.
+    """
+    if isinstance(kind, StructType):
+        fields = [(each.name, arrow_type(each.dataType, is_exact=is_exact)) for each in kind.fields]
+        return pyarrow.struct([(name, found) for name, found in fields if found is not None])
+    if isinstance(kind, ArrayType):
+        element = arrow_type(kind.elementType, is_exact=is_exact)
+        return None if element is None else pyarrow.list_(element)
+    if isinstance(kind, DecimalType):
+        return pyarrow.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, FractionalType):
+        return pyarrow.float64()
+    if type(kind) in _WHOLE:
+        return _WHOLE[type(kind)]
+    if isinstance(kind, MapType | VariantType | BinaryType):
+        return None
+    # Times that Spark found are strings in JSON.
+    return pyarrow.string() if is_exact or not isinstance(kind, StringType) else None
+
+
+def check_text(spark: SparkSession, check: SparkCheck, files: Iterable[InputFile]) -> None:
+    """Look through files in Spark's tasks.
+
+    Raises:
+        InputError: of the first split with a fault.
+
+    Blocks: for as long as it takes to parse the files.
+    """
+    splits = [
+        split for file in files for split in split_file(file, check.kind, by_lines=check.by_lines)
+    ]
+    if not splits:
+        return
+    found = spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(
+        functools.partial(_faults, check)
+    )
+    for fault in found.collect():
+        raise InputError(fault)
+
+
+def _faults(check: SparkCheck, splits: Iterable[FileSplit]) -> Iterator[str]:
+    for split in splits:
+        try:
+            check.check(split)
+        except InputError as error:
+            yield str(error)
