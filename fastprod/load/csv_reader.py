@@ -105,7 +105,7 @@ def check_csv(split: FileSplit, options: ReaderOptions) -> None:
     for rows in _rows(split, layout):
         table = _read(rows, layout, layout.names)
         _refuse(rows, rows.data.find(b"\0"), "has a NUL, which Spark may take for a comment's mark")
-        if _may_be_white(layout):
+        if _may_be_white(layout) and not options.is_multiline:
             white = re.search(_WHITE_ROW, rows.data)
             at = white.start() if white else -1
             _refuse(rows, at, "has nothing but white space, and Spark would leave it out")

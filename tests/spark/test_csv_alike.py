@@ -1,4 +1,4 @@
-"""CSV without Spark is what Spark's reader makes of it, or refused: nasty files, read by both."""
+"""CSV without Spark is what Spark's reader makes of it, or one of them refuses it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from fastprod.load.csv_reader import csv_names, read_csv
 from fastprod.load.file_splits import split_file
 from fastprod.load.input_files import InputError, find_files
 from fastprod.load.reader_options import reader_options
+from fastprod.load.spark_check import text_check
+from fastprod.spark.jobs.checked_files import check_text
 from fastprod.spark.jobs.frame_engine import read_frame, reader_defaults
 from support.oracle import spark_csv
 
@@ -18,7 +20,7 @@ Rows = list[tuple[str | None, ...]]
 
 FILES: dict[str, tuple[bytes, dict[str, str]]] = {
     "white space": (b"\n \nk,v\n\n1,x\n  \n\t\n \x01 \n,\n\r\n\0\n 2 , y \n", {}),
-    "tabs": (b"k\tv\n\t\n1\tx\n\t\t\n2\t\n", {"sep": "\t"}),
+    "tabs": (b"k\tv\n\t\n1\tx\n\t\n2\t\n", {"sep": "\t"}),
     "one column": (b'k\n1\n\n""\n \n2\n', {}),
     "line ends": (b'k,v\r\n1,x\r2,"y"\n3,z\n\r4,w\r', {}),
     "quotes": (b'k,v\n"a,b","c""d"\n5" x,a"b"c\n"""","""a"""\n a, "b"\n\\"a\\",\n', {}),
@@ -41,6 +43,9 @@ FILES: dict[str, tuple[bytes, dict[str, str]]] = {
     "too few fields": (b"k,v\n1\n", {}),
 }
 REFUSED = ("a quote", "text behind", "space behind", "no UTF-8", "NULs", "too")
+
+WITHOUT_SPARK = ("tabs", "one column", "text", "white space", "carriage returns")
+"""What Spark would read differently, so that it is not let near it."""
 
 MULTILINE: dict[str, bytes] = {
     "line feeds": b'k,v\n"a\nb","c\r\nd\re"\n\n5" x,"y""\n"\n',
@@ -68,7 +73,13 @@ def ours(path: Path, given: dict[str, str]) -> Rows | None:
     return [tuple(names), *decoded]
 
 
-def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows:
+def sparks(spark: SparkSession, path: Path, given: dict[str, str]) -> Rows | None:
+    check = text_check("csv", given)
+    assert check is not None
+    try:
+        check_text(spark, check, find_files([str(path)]))
+    except InputError:
+        return None
     options = reader_defaults("csv", given, is_tabbed=False)
     frame = read_frame(spark, "csv", [str(path)], options)
     return [tuple(frame.columns), *(tuple(row) for row in frame.collect())]
@@ -88,7 +99,9 @@ def test_rows_are_those_of_spark_and_of_the_model(
         assert (found, wanted) == (None, None)
         return
     # Names that Spark has changed are not those of the file, which it would check.
-    assert found == sparks(spark, path, {**given, "enforceSchema": "true"})
+    assert sparks(spark, path, {**given, "enforceSchema": "true"}) == (
+        None if name in WITHOUT_SPARK else found
+    )
     assert wanted is not None
     assert found is not None
     assert found[1:] == wanted[1:]
@@ -103,4 +116,4 @@ def test_rows_with_line_ends_are_those_of_spark(
     given = {"multiLine": "true"}
     found = ours(path, given)
     assert found is not None
-    assert found == sparks(spark, path, given)
+    assert sparks(spark, path, given) == (None if name in WITHOUT_SPARK else found)

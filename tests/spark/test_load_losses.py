@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,26 @@ def test_names_of_folders_are_text(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "key=007").mkdir()
     (tmp_path / "key=007/a.csv").write_text("value\nx\n")
     assert read_objects(spark, tmp_path) == [{"key": "007", "value": "x"}]
+
+
+@pytest.mark.parametrize("shape", ["plain", "list", "map", "struct"])
+def test_old_times_of_orc_are_refused(spark: SparkSession, tmp_path: Path, shape: str) -> None:
+    for year in (2020, 1500):
+        day = date(year, 1, 2)
+        column = {
+            "plain": pyarrow.array([None, day]),
+            "list": pyarrow.array([None, [None, day]]),
+            "map": pyarrow.array([[("x", day)]], pyarrow.map_(pyarrow.string(), pyarrow.date32())),
+            "struct": pyarrow.array([{"x": None}, {"x": day}]),
+        }[shape]
+        pyarrow.orc.write_table(pyarrow.table({"v w": column}), str(tmp_path / "a.orc"))
+        if year == 2020:
+            assert "2020-01-02" in str(read_objects(spark, tmp_path))
+        else:
+            with pytest.raises(
+                Exception, match=r"a\.orc: column 'v w' has a time before 1582-10-15"
+            ):
+                read_objects(spark, tmp_path)
 
 
 TYPED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {

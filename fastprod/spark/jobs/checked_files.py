@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Final
 
 import pyarrow
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import (
     ArrayType,
@@ -15,6 +17,7 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
+    DateType,
     DecimalType,
     FractionalType,
     IntegerType,
@@ -23,6 +26,8 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
     VariantType,
 )
 
@@ -34,6 +39,7 @@ from fastprod.load.spark_check import TEXTS, SparkCheck, text_check
 from fastprod.load.stream_check import StreamCheck
 from fastprod.load.typed_files import KINDS, check_column, check_typed_files, typed_columns
 
+_NEW_CALENDAR: Final = date(1582, 10, 15)
 # Its stubs know no function of three arrays.
 _arrow_udf: Final[Any] = arrow_udf
 _WHOLE: Final[Mapping[type[DataType], pyarrow.DataType]] = {
@@ -192,6 +198,57 @@ def watched(frame: DataFrame, check: StreamCheck) -> DataFrame:
     found = frame.metadataColumn("_metadata")
     names = ("file_path", "file_block_start", "file_block_length")
     return frame.where(passes(*(found[name] for name in names)))
+
+
+def with_known_times(frame: DataFrame) -> DataFrame:
+    """A frame of files of ORC that fails at times of which nobody knows the calendar.
+
+    Before 1582-10-15 writers of ORC count days by one of two calendars, and Spark knows one.
+    """
+    path = frame.metadataColumn("_metadata")["file_path"]
+    for field in frame.schema.fields:
+        is_old = _is_old(functions.col("`" + field.name.replace("`", "``") + "`"), field.dataType)
+        if is_old is not None:
+            told = functions.concat(
+                path,
+                functions.lit(
+                    f": column {field.name!r} has a time before 1582-10-15, of which Spark may "
+                    f"make another one: leave the column out by --schema"
+                ),
+            )
+            fails = functions.raise_error(told).cast("boolean")
+            frame = frame.where(functions.when(is_old, fails).otherwise(functions.lit(True)))
+    return frame
+
+
+def _is_old(column: Column, kind: DataType) -> Column | None:
+    """Whether a value is, or has in it, a time before 1582-10-15; None: it is none."""
+    if isinstance(kind, DateType | TimestampType | TimestampNTZType):
+        return column < functions.lit(_NEW_CALENDAR)
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        if _is_old(functions.lit(None), element) is None:
+            return None
+        return functions.exists(column, lambda each: _known(_is_old(each, element)))
+    if isinstance(kind, MapType):
+        return _any_old(
+            (functions.map_keys(column), ArrayType(kind.keyType)),
+            (functions.map_values(column), ArrayType(kind.valueType)),
+        )
+    if isinstance(kind, StructType):
+        return _any_old(*((column[field.name], field.dataType) for field in kind.fields))
+    return None
+
+
+def _any_old(*parts: tuple[Column, DataType]) -> Column | None:
+    found = [each for each in itertools.starmap(_is_old, parts) if each is not None]
+    return functools.reduce(Column.__or__, map(_known, found)) if found else None
+
+
+def _known(condition: Column | None) -> Column:
+    """A condition that is false where its value is null."""
+    assert condition is not None
+    return functions.coalesce(condition, functions.lit(False))
 
 
 def arrow_type(kind: DataType, *, is_exact: bool) -> pyarrow.DataType | None:

@@ -8,7 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fastprod.load.input_files import InputFile, folder_columns, reads_by_folders
 from fastprod.load.load_request import LoadPlan
-from fastprod.spark.jobs.checked_files import check_columns, check_headers, check_text, file_check
+from fastprod.spark.jobs.checked_files import (
+    check_columns,
+    check_headers,
+    check_text,
+    file_check,
+    with_known_times,
+)
 from fastprod.spark.jobs.frame_engine import (
     check_by_row,
     queried,
@@ -52,6 +58,8 @@ def file_records(
         # Files without a line have no columns, so that none could be found.
         return None
     schema = frame.schema
+    if plan.kind == "orc":
+        frame = with_known_times(frame)
     frame = queried(frame, request.sql, request.select, request.where)
     if request.job_id is not None:
         check_by_row(frame)

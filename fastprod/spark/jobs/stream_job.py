@@ -31,7 +31,12 @@ from fastprod.load.input_files import (
 from fastprod.load.load_request import is_tabbed
 from fastprod.load.stream_check import StreamCheck
 from fastprod.spark.interrupt import Interrupt
-from fastprod.spark.jobs.checked_files import check_columns, stream_check, watched
+from fastprod.spark.jobs.checked_files import (
+    check_columns,
+    stream_check,
+    watched,
+    with_known_times,
+)
 from fastprod.spark.jobs.frame_engine import (
     queried,
     read_frame,
@@ -205,6 +210,8 @@ class StreamJob:
     def _started(self) -> StreamingQuery:
         request = self._request
         files = self._read()
+        if request.source.kind == "orc":
+            files = with_known_times(files)
         rows = queried(files, request.sql, request.select, request.where)
         mapping = request.mapping.resolved(rows.columns)
         records = record_frame(rows, mapping)

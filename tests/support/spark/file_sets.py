@@ -285,6 +285,8 @@ def _typed(random: Random, made: FileSet) -> None:
         "date" in f"{kind}" or "time" in f"{kind}" for kind, _ in makers.values()
     ):
         made.traps.append("times of ORC")
+    # These have no times without a zone.
+    is_old_form = "[us]" not in str(makers) and _chance(random, 0.2)
     for index, part in enumerate(_parts(random, rows)):
         kept, part, trap = _trapped(random, dict(makers), part)
         folder = _FOLDERS.get(trap, "")
@@ -304,7 +306,7 @@ def _typed(random: Random, made: FileSet) -> None:
                 out,
                 row_group_size=3,
                 compression=random.choice(["snappy", "gzip", "zstd", "none"]),
-                use_deprecated_int96_timestamps=_chance(random, 0.2),
+                use_deprecated_int96_timestamps=is_old_form,
             )
         made.files[f"{folder}{index}.{made.kind}"] = out.getvalue()
         made.rows += part
