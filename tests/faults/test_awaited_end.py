@@ -110,7 +110,7 @@ def test_a_transaction_without_records_asks_nobody_behind_one_whose_answer_is_la
         one_more(producer)
 
 
-@pytest.mark.parametrize("where", ["parsed", "changed", "done"])
+@pytest.mark.parametrize("where", ["told", "changed", "done"])
 def test_a_caller_that_is_interrupted_leaves_it_to_the_control_thread(
     new_peer: PeerFactory, where: str
 ) -> None:
@@ -128,18 +128,22 @@ def test_a_caller_that_is_interrupted_leaves_it_to_the_control_thread(
 
 def interrupt_once(manager: Any, where: str) -> None:
     """Ctrl-C in the caller, before or behind a step of what an answer to EndTxn leads to."""
-    name = {"parsed": "answered", "changed": "_transition", "done": "complete_transaction"}[where]
+    name = {
+        "told": "producer_id_arrived",
+        "changed": "_transition",
+        "done": "complete_transaction",
+    }[where]
     step = getattr(manager, name)
     left = [1]
 
     def interrupted(*arguments: object) -> None:
         is_caller = threading.current_thread().name.startswith("ThreadPool")
-        if where != "parsed":
+        if where != "told":
             step(*arguments)
         if is_caller and left:
             left.pop()
             raise KeyboardInterrupt
-        if where == "parsed":
+        if where == "told":
             step(*arguments)
 
     setattr(manager, name, interrupted)

@@ -219,14 +219,16 @@ class Engine:
     def end_transaction(self, token: int) -> None:
         """Take no more records, let none linger, and tell by ON_TRANSACTION_DRAINED with `token`,
         not 0, when every record has its outcome. ON_FAILED comes before, for each that failed."""
-    def await_end(self, token: int, timeout_s: float, on_answer: Callable[[bytes], None]) -> None:
+    def await_end(
+        self, token: int, timeout_s: float, on_answer: Callable[[int, int], None]
+    ) -> None:
         """Sleep until the outcome of the end with `token` is known, or EndTxn has its answer.
 
         Args:
             token: of `end_transaction`.
             timeout_s: seconds.
-            on_answer: called here with the payload of an answer that says that the transaction
-                has ended. The control thread gets the answer afterwards, whatever this raises. One
+            on_answer: called here with the producer id and epoch of an answer that says that the
+                transaction has ended. The control thread gets the answer afterwards, whatever this raises. One
                 caller at a time is told; an answer that comes while nobody sleeps here, and any
                 other one, go to the control thread alone.
 

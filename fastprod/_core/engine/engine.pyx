@@ -444,7 +444,7 @@ cdef class Engine:
             answer = awaited_end_take(&self.io.awaited_end, token, deadline_ns)
         if answer != NULL:
             try:
-                on_answer(<bytes>(<char*>answer.data)[:answer.data_bytes])
+                on_answer(answer.producer_id, answer.producer_epoch)
             finally:
                 event_push(&self.io.events, answer)
 

@@ -5,17 +5,22 @@ wake up, some 80 us, of a commit that takes a millisecond. So a caller that slee
 `commit_transaction` gets the answer itself, if it says that all is well, and does what follows from
 it; the control thread hears of it afterwards. Every other answer takes the usual way.
 """
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int16_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from fastprod._core.bytes.sync cimport (
     fp_cond_broadcast, fp_cond_destroy, fp_cond_init, fp_cond_wait_until, fp_mutex_destroy,
     fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns,
 )
+from fastprod._core.bytes.wire cimport fp_get_u16, fp_get_u64
 from fastprod._core.engine.control_queue cimport Event, event_free
 
 cdef enum:
-    ERROR_AT = 9            # correlation id 4, no tags 1, throttle time 4
+    # Of an answer to EndTxn of KIP-890: correlation id 4, no tags 1, throttle time 4, and so on.
+    ERROR_AT = 9
+    PRODUCER_ID_AT = 11
+    EPOCH_AT = 19
+    LEAST_BYTES = 22        # with how many tags there are, 1
 
 
 cdef void awaited_end_init(AwaitedEnd* end) noexcept nogil:
@@ -34,6 +39,15 @@ cdef bint has_ended_so(const uint8_t* data, int64_t size) noexcept nogil:
     return size >= ERROR_AT + 2 and data[ERROR_AT] == 0 and data[ERROR_AT + 1] == 0
 
 
+cdef bint _reads_well(Event* answer) noexcept nogil:
+    """Was it done, and is there a producer id? The event has it then."""
+    if answer.data_bytes < LEAST_BYTES or not has_ended_so(answer.data, answer.data_bytes):
+        return False
+    answer.producer_id = <int64_t>fp_get_u64(answer.data + PRODUCER_ID_AT)
+    answer.producer_epoch = <int16_t>fp_get_u16(answer.data + EPOCH_AT)
+    return answer.producer_id >= 0 and answer.producer_epoch >= 0
+
+
 cdef void awaited_end_sent(AwaitedEnd* end, int64_t ending, int64_t request) noexcept nogil:
     fp_mutex_lock(&end.lock)
     end.ending = ending
@@ -46,7 +60,7 @@ cdef bint awaited_end_offer(AwaitedEnd* end, Event* answer) noexcept nogil:
     fp_mutex_lock(&end.lock)
     is_taken = (
         answer.token == end.request and end.ending != 0 and end.awaited == end.ending
-        and has_ended_so(answer.data, answer.data_bytes))
+        and _reads_well(answer))
     if answer.token == end.request:
         end.ending = 0
     if is_taken:

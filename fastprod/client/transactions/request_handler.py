@@ -104,7 +104,6 @@ class TxnRequestHandler:
         due_ms: not to be sent before, by the control thread's clock.
         waiting_since_ms: when its coordinator was first not connected; None: it is.
         is_uncertain: it was sent, and has no answer.
-        version: in which it was last sent.
         last_refusal: what its last answer said, after which it is sent again; "" if there was none.
 
     Args:
@@ -128,7 +127,6 @@ class TxnRequestHandler:
         self.waiting_since_ms: int | None = None
         self.is_uncertain = False
         self.last_refusal = ""
-        self.version = -1
 
     @property
     def is_needed_to_abort(self) -> bool:

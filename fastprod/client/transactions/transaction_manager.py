@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -33,7 +32,6 @@ from fastprod.client.transactions.transactional_result import TransactionalReque
 from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR
 from fastprod.errors import IllegalStateError, KafkaError, TransactionAbortedError
 from fastprod.log import Log
-from fastprod.protocol.field_types import SchemaError
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 _LOG = Log(__name__)
@@ -313,16 +311,16 @@ class TransactionManager:
         self.line.enqueue(self._end_handler)
         return result
 
-    def end_answered(self, data: bytes) -> None:
-        """A caller has the answer to EndTxn before the control thread, which gets it next."""
+    def end_answered(self, producer_id: int, epoch: int) -> None:
+        """EndTxn was done (KIP-890): a caller knows it before the control thread, which is next."""
         with self._lock:
             handler = self._end_handler
             if handler is None or handler.result.is_completed or self._needs_epoch_bump:
                 return
-            with contextlib.suppress(SchemaError):  # the control thread says so, and to whom
-                _, answer = handler.api.read_response(handler.version, data)
-                self.drained(self._end_token, 1, 0)
-                self.answered(handler, answer, handler.version)
+            if self._state is TransactionState.COMMITTING_TRANSACTION:
+                self._is_drained = self._is_started = True
+                self.producer_id_arrived(producer_id, epoch)
+                self.complete_transaction(handler.result)
 
     # What the engine tells.
 

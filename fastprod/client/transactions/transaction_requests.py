@@ -207,7 +207,6 @@ class TransactionRequests:
             self._manager.sent(handler)
             self._manager.unsupported(handler, error)
             return
-        handler.version = version
         frame = api.request_frame(version, 0, self._client_id, message)
         self._manager.sent(handler)
         self._in_flight = handler
