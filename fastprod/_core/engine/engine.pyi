@@ -228,9 +228,9 @@ class Engine:
             token: of `end_transaction`.
             timeout_s: seconds.
             on_answer: called here with the producer id and epoch of an answer that says that the
-                transaction has ended. The control thread gets the answer afterwards, whatever this raises. One
-                caller at a time is told; an answer that comes while nobody sleeps here, and any
-                other one, go to the control thread alone.
+                transaction has ended. The control thread gets the answer afterwards, whatever this
+                raises. One caller at a time is told; an answer that comes while nobody sleeps here,
+                and any other one, go to the control thread alone.
 
         Blocks: up to `timeout_s`, without the GIL and without a look at signals.  Threads: any, but
         not in the child of a fork.

@@ -29,8 +29,7 @@ class EndResult(TransactionalRequestResult):
         operation: the call's name.
         engine: knows the answer.
         token: of `end_transaction`.
-        on_answer: told the producer id and epoch of a good answer, by the thread that waits; it sets
-            the outcome.
+        on_answer: told the producer id and epoch of a good answer, by the thread that waits.
 
     Threads: any.
     """
