@@ -30,7 +30,7 @@ cdef bytes _copy(object data, const char* what):
 
 
 cdef inline void _fetch_value(const Record* record) noexcept nogil:
-    """Values lie in the order of the rows, which the machine foresees, and are copied in another."""
+    """It lies in the order of the rows, which the machine foresees, and is copied in another."""
     cdef int32_t at = 0
     cdef int32_t end = min(record.value_size, MOST_LINES * LINE_BYTES)
     while at < end:
