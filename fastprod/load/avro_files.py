@@ -55,6 +55,19 @@ def check_avro_files(files: Iterable[InputFile]) -> None:
             )
 
 
+def avro_names(path: str) -> list[str]:
+    """The names of a file's fields.
+
+    Raises:
+        InputError: it cannot be read, or is no file of Avro.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return [field["name"] for field in _schema(file)["fields"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path} cannot be read as avro: {error}") from error
+
+
 def avro_schema(path: str) -> Any:
     """The schema of a file, by its header: what of it matters to Spark, with no type by name.
 

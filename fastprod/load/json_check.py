@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
@@ -19,7 +19,7 @@ import pyarrow.compute
 
 from fastprod.load.file_splits import FileSplit
 from fastprod.load.input_files import InputError
-from fastprod.load.json_reader import read_objects
+from fastprod.load.json_reader import names_in, read_objects
 from fastprod.load.line_blocks import BOM, LineBlock, line_blocks, opened
 
 # A number of 15 digits is the same as a double; one of 16 need not be, nor one near to zero.
@@ -38,7 +38,8 @@ def check_json(
     *,
     knows_all: bool,
     is_multiline: bool = False,
-) -> None:
+    named: Sequence[str] = (),
+) -> set[str]:
     """Refuse what Spark's reader would leave out or change.
 
     Args:
@@ -46,6 +47,10 @@ def check_json(
         types: Spark's, of columns that have to be as they are written.
         knows_all: whether there must not be other columns.
         is_multiline: the file is one object or one array of objects.
+        named: columns to look for.
+
+    Returns:
+        Those of `named` that may be in the split.
 
     Raises:
         InputError: in which line it is.
@@ -53,11 +58,12 @@ def check_json(
     """
     has_doubles = any(map(_has_double, types.values()))
     if is_multiline:
-        _check_document(split.path, types, knows_all)
-        return
+        return names_in(_check_document(split.path, types, knows_all), named)
+    found: set[str] = set()
     is_all = split.unit == "file"
     for block in line_blocks(split.path, *(() if is_all else (split.start, split.stop))):
         read_objects(block, types, knows_all=knows_all, way_out=_WAY_OUT)
+        found |= names_in(block.data, set(named) - found)
         if has_doubles:
             for index, line in _suspects(block):
                 try:
@@ -67,6 +73,7 @@ def check_json(
                     raise InputError(
                         f"line {block.line_number(index):,}: {error}; {_WAY_OUT}"
                     ) from error
+    return found
 
 
 def _has_double(kind: pyarrow.DataType) -> bool:
@@ -103,11 +110,11 @@ def _is_double(number: bytes) -> bool:
         return True
 
 
-def _check_document(path: str, types: Mapping[str, pyarrow.DataType], knows_all: bool) -> None:
+def _check_document(path: str, types: Mapping[str, pyarrow.DataType], knows_all: bool) -> bytes:
     with opened(path) as file:
         data = file.read().removeprefix(BOM)
     if not data.strip():
-        return
+        return data
     try:
         found = json.loads(data.decode(), parse_float=Decimal, object_pairs_hook=_object)
         for row in found if isinstance(found, list) else [found]:
@@ -118,6 +125,7 @@ def _check_document(path: str, types: Mapping[str, pyarrow.DataType], knows_all:
         raise InputError(
             f"it is not one object or one array of objects: {error}; {_WAY_OUT}"
         ) from error
+    return data
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

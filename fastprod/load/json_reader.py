@@ -119,12 +119,15 @@ def _missing(mapping: ColumnMapping, types: Mapping[str, pyarrow.DataType]) -> l
 
 def _may_have(data: bytes, names: Sequence[str]) -> bool:
     """Whether one of the columns may be in the lines, in any spelling of JSON."""
-    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
-    return (
-        b"\\u" in data
-        or "" in names
-        or any("\\" in each or each.encode() in data for each in quoted)
-    )
+    return "" in names or bool(names_in(data, names))
+
+
+def names_in(data: bytes, names: Iterable[str]) -> set[str]:
+    """Those of the names that may be in the text of objects, in any spelling of JSON."""
+    if b"\\u" in data:
+        return set(names)
+    quoted = {name: json.dumps(name, ensure_ascii=False) for name in names}
+    return {name for name, each in quoted.items() if "\\" in each or each.encode() in data}
 
 
 def _add_types(

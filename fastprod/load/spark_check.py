@@ -7,7 +7,7 @@ the files: nothing is checked then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,20 +41,25 @@ class SparkCheck:
         options: of text.
         types: of the columns of JSON that have to be as they are written.
         knows_all: whether JSON must not have other columns.
+        named: columns of JSON that have to be in a file.
     """
 
     kind: str
     options: ReaderOptions = field(default_factory=ReaderOptions)
     types: Mapping[str, Any] = field(default_factory=dict)
     knows_all: bool = False
+    named: Sequence[str] = ()
 
     @property
     def by_lines(self) -> bool:
         """Whether a file can be cut between lines."""
         return not self.options.is_multiline
 
-    def check(self, split: FileSplit) -> None:
+    def check(self, split: FileSplit) -> set[str]:
         """Look through a split.
+
+        Returns:
+            Those of `named` that may be in it.
 
         Raises:
             InputError: what Spark would read differently, and where; or the file cannot be read.
@@ -63,11 +68,12 @@ class SparkCheck:
             if self.kind == "csv":
                 check_csv(split, self.options)
             elif self.kind == "json":
-                check_json(
+                return check_json(
                     split,
                     self.types,
                     knows_all=self.knows_all,
                     is_multiline=self.options.is_multiline,
+                    named=self.named,
                 )
             else:
                 is_all = split.unit == "file"
@@ -79,6 +85,7 @@ class SparkCheck:
             raise InputError(f"{split.path}: {error}") from error
         except (OSError, EOFError, pyarrow.ArrowException) as error:
             raise InputError(f"{split.path} cannot be read as {self.kind}: {error}") from error
+        return set()
 
 
 def text_check(
@@ -88,6 +95,7 @@ def text_check(
     is_tabbed: bool = False,
     types: Mapping[str, pyarrow.DataType] | None = None,
     knows_all: bool = False,
+    named: Sequence[str] = (),
 ) -> SparkCheck | None:
     """The check for files of text.
 
@@ -97,6 +105,7 @@ def text_check(
         is_tabbed: whether the files are CSV with tabs.
         types: as of `SparkCheck`.
         knows_all: as of `SparkCheck`.
+        named: as of `SparkCheck`.
 
     Returns:
         None: an option leaves the reading to Spark.
@@ -120,7 +129,7 @@ def text_check(
             options = reader_options(kind, left)
     except NeedsSpark:
         return None
-    return SparkCheck(kind, options, types or {}, knows_all)
+    return SparkCheck(kind, options, types or {}, knows_all, named)
 
 
 def _is_default(name: str, value: str, given: Mapping[str, str]) -> bool:

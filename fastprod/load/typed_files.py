@@ -98,17 +98,14 @@ def check_typed_files(
                 )
 
 
-def check_column(files: Sequence[InputFile], kind: str, name: str) -> None:
-    """Refuse a column that is in no file, in any case of letters: it would be null everywhere.
+def column_names(path: str, kind: str) -> list[str]:
+    """The columns of a file.
 
     Raises:
-        InputError: it is in none.
+        InputError: it cannot be read.
     """
-    filled = [file for file in files if file.size_bytes]
-    if filled and not any(
-        name.lower() in map(str.lower, _schema(file.path, kind).names) for file in filled
-    ):
-        raise InputError(f"--schema: no file has the column {name!r}, such as {filled[0].path}")
+    names: list[str] = _schema(path, kind).names
+    return names
 
 
 def typed_columns(files: Iterable[InputFile], kind: str) -> dict[str, str]:

@@ -185,8 +185,15 @@ def test_files_that_are_not_alike_are_refused(
         read_values(spark, tmp_path, "spark", ColumnMapping(value=value, key=""))
 
 
-def test_a_column_of_the_schema_has_to_be_in_a_file(spark: SparkSession, tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(pyarrow.table({"value": ["x"]}), tmp_path / "a.parquet")
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_a_column_of_the_schema_has_to_be_in_a_file(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    if kind == "json":
+        (tmp_path / "a.json").write_text('{"value": "x"}\n')
+    else:
+        pyarrow.parquet.write_table(pyarrow.table({"value": ["x"]}), tmp_path / "a.parquet")
+    assert read_objects(spark, tmp_path, schema="value string") == [{"value": "x"}]
     with pytest.raises(InputError, match="--schema: no file has the column 'valeu'"):
         read_objects(spark, tmp_path, schema="valeu string")
 

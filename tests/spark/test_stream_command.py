@@ -87,6 +87,46 @@ def test_a_folder_goes_on_where_it_ended(
     ]
 
 
+def test_a_new_file_with_an_old_time_is_read(
+    stream: Stream, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now")
+    for name, when_s in (("1.txt", 2_000_000_000), ("2.txt", 1_000_000_000)):
+        (folder / name).write_text(f"{name}\n")
+        os.utime(folder / name, (when_s, when_s))
+        assert stream(str(folder), *checkpoint).exit_code == 0
+    assert [each.value for each in records(broker, topic)] == [b"1.txt", b"2.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "told"),
+    [
+        ('{"value": "x"}{"value": "y"}\n', (), "1 lines have 2 objects"),
+        ('{"value": "x"}{"value": "y"}\n', ("--where", "value = 'z'"), "1 lines have 2 objects"),
+        ('{"value": "x", "": 1}\n', ("--value-format", "json"), "unexpected field"),
+    ],
+)
+def test_a_file_of_which_spark_would_lose_something_ends_the_stream(
+    stream: Stream,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    text: str,
+    query: tuple[str, ...],
+    told: str,
+) -> None:
+    folder = tmp_path / "in %"
+    folder.mkdir()
+    (folder / "a b.json").write_text(text)
+    result = stream(str(folder), "--trigger", "available-now", *query)
+    assert result.exit_code == 1
+    assert f"{folder}/a b.json: " in result.stderr
+    assert told in result.stderr
+    assert records(broker, topic) == []
+
+
 def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
     stream: Stream, broker: Broker, topic: str
 ) -> None:

@@ -31,13 +31,13 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from fastprod.load.avro_files import avro_schema, check_avro_files
+from fastprod.load.avro_files import avro_names, avro_schema, check_avro_files
 from fastprod.load.file_splits import FileSplit, split_file
 from fastprod.load.input_files import InputError, InputFile, folder_columns, reads_by_folders
 from fastprod.load.load_request import is_tabbed
 from fastprod.load.spark_check import TEXTS, SparkCheck, text_check
 from fastprod.load.stream_check import StreamCheck
-from fastprod.load.typed_files import KINDS, check_column, check_typed_files, typed_columns
+from fastprod.load.typed_files import KINDS, check_typed_files, column_names, typed_columns
 
 _NEW_CALENDAR: Final = date(1582, 10, 15)
 # Its stubs know no function of three arrays.
@@ -75,15 +75,19 @@ def check_headers(
     Raises:
         InputError: which file, and why.
     """
+    is_avro = kind == "avro" and not _has_avro_schema(options)
+    made = _folder_columns(files, options)
+    named = None if named is None else [name for name in named if name not in made]
     if kind in KINDS:
-        made = _folder_columns(files, options)
-        named = None if named is None else [name for name in named if name not in made]
         needed = [name for name in needed if name not in made]
         check_typed_files(files, kind, named=named, known=known, needed=needed)
-        for name in named or () if needs_named else ():
-            check_column(files, kind, name)
-    elif kind == "avro" and named is None and not _has_avro_schema(options):
+    elif is_avro and named is None:
         check_avro_files(files)
+    paths = [file.path for file in files if file.size_bytes]
+    if named and needs_named and paths and (is_avro or kind in KINDS):
+        names = [avro_names(path) if is_avro else column_names(path, kind) for path in paths]
+        found = {name.lower() for each in names for name in each}
+        _refuse_missing([name for name in named if name.lower() not in found], paths[0])
 
 
 def _has_avro_schema(options: Mapping[str, str]) -> bool:
@@ -126,6 +130,7 @@ def file_check(
     *,
     used: Sequence[str] | None,
     has_schema: bool,
+    needs_named: bool = False,
 ) -> SparkCheck | None:
     """The check for files of text; None: there is nothing to look for.
 
@@ -136,11 +141,13 @@ def file_check(
         schema: by which Spark reads them.
         used: columns whose values become bytes as they are; None: all columns, with their types.
         has_schema: whether the user gave the schema.
+        needs_named: whether each of its columns of JSON has to be in a file.
     """
     if kind not in TEXTS or (kind == "text" and used is not None):
         return None
     made = {name.lower() for name in _folder_columns(files, options)}
     knows_all = used is None and not has_schema
+    needs_named = needs_named and kind == "json"
     types = {}
     for column in schema.fields:
         if column.name.lower() not in made and (used is None or column.name in used):
@@ -148,7 +155,12 @@ def file_check(
             if found is not None:
                 types[column.name] = found
     return text_check(
-        kind, options, is_tabbed=is_tabbed(list(files)), types=types, knows_all=knows_all
+        kind,
+        options,
+        is_tabbed=is_tabbed(list(files)),
+        types=types,
+        knows_all=knows_all,
+        named=[name for name in schema.fieldNames() if needs_named and name.lower() not in made],
     )
 
 
@@ -290,16 +302,33 @@ def check_text(spark: SparkSession, check: SparkCheck, files: Iterable[InputFile
     ]
     if not splits:
         return
-    found = spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(
-        functools.partial(_faults, check)
+    looked = spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(
+        functools.partial(_looked, check)
     )
-    for fault in found.collect():
-        raise InputError(fault)
+    found: set[str] = set()
+    for fault, names in looked.collect():
+        if fault is not None:
+            raise InputError(fault)
+        found |= names
+    _refuse_missing([name for name in check.named if name not in found], splits[0].path)
 
 
-def _faults(check: SparkCheck, splits: Iterable[FileSplit]) -> Iterator[str]:
+def _refuse_missing(missing: Iterable[str], path: str) -> None:
+    """Refuse a column that is in no file: it would be null everywhere.
+
+    Raises:
+        InputError: which.
+    """
+    for name in missing:
+        raise InputError(f"--schema: no file has the column {name!r}, such as {path}")
+
+
+def _looked(
+    check: SparkCheck, splits: Iterable[FileSplit]
+) -> Iterator[tuple[str | None, set[str]]]:
+    """For each split what is wrong, and the columns that were looked for and are there."""
     for split in splits:
         try:
-            check.check(split)
+            yield None, check.check(split)
         except InputError as error:
-            yield str(error)
+            yield str(error), set()

@@ -67,6 +67,8 @@ def file_records(
     records = record_frame(frame, mapping)
     is_raw = mapping.value_format == "raw" and not request.has_query
     used = mapping.columns if is_raw else None
+    # With --job-id other files may have the column.
+    needs_named = request.schema is not None and len(files) == len(plan.files)
     check_headers(
         plan.kind,
         files,
@@ -74,6 +76,7 @@ def file_records(
         named=None if request.schema is None else schema.fieldNames(),
         known=schema.fieldNames(),
         needed=() if request.schema is not None or used is None else used,
+        needs_named=needs_named,
     )
     check = file_check(
         plan.kind,
@@ -82,6 +85,7 @@ def file_records(
         schema,
         used=used,
         has_schema=request.schema is not None,
+        needs_named=needs_named,
     )
     if check is not None:
         check_text(spark, check, files)

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from fastprod.load.avro_files import avro_schema, check_avro_files
+from fastprod.load.avro_files import avro_names, avro_schema, check_avro_files
 from fastprod.load.input_files import InputError, find_files
 
 INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}]}
@@ -45,6 +45,7 @@ def test_a_map_of_metadata_may_have_several_blocks_and_tell_their_sizes(tmp_path
     path = tmp_path / "a.avro"
     path.write_bytes(b"Obj\1\2\2a\2b\1\0\x16avro.schema" + size + value + b"\0")
     assert avro_schema(str(path))["fields"] == [("a", {"type": "int"})]
+    assert avro_names(str(path)) == ["a"]
 
 
 @pytest.mark.parametrize(

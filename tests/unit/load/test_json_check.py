@@ -100,6 +100,22 @@ def test_what_is_no_object_a_line_or_no_document_is_refused(
         check(tmp_path / "a.json", is_multiline=is_multiline)
 
 
+@pytest.mark.parametrize("is_multiline", [False, True])
+def test_names_that_are_looked_for_are_found_in_any_spelling(
+    tmp_path: Path, is_multiline: bool
+) -> None:
+    path = tmp_path / "a.json"
+    named = ["i", "t", "x", '"']
+    for text, wanted in (
+        ('{"i": 1, "\u00e4": "t"}', {"i", "t", '"'}),
+        ('{"\\u0078": 1}', {*named}),
+    ):
+        path.write_text(text, encoding="utf-8")
+        split = split_file(find_files([str(path)])[0], "json", by_lines=not is_multiline)[0]
+        found = check_json(split, {}, knows_all=False, is_multiline=is_multiline, named=named)
+        assert found == wanted
+
+
 def test_columns_that_are_text_to_the_user_may_have_any_values(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"t": 5, "x": {"y": 1}}\n{"t": "x", "d": 1.5}\n')
