@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
+import numpy
 import pyarrow
 import pyarrow.compute
 
 from fastprod.load.file_splits import FileSplit
 from fastprod.load.input_files import InputError
 from fastprod.load.json_reader import names_in, read_objects
-from fastprod.load.line_blocks import BOM, LineBlock, line_blocks, opened
+from fastprod.load.line_blocks import BOM, line_blocks, opened
 
-# A number of 15 digits is the same as a double; one of 16 need not be, nor one near to zero.
-_LONG_NUMBER: Final = r"[0-9][0-9.]{15}|[eE]-[0-9]{3}"
-_NUMBER: Final = re.compile(rb"-?[0-9][0-9.]*+(?:[eE][+-]?[0-9]++)?+")
-_LONG: Final = 16
+_NUMBER: Final = re.compile(rb"[0-9.]++(?:[eE][+-]?[0-9]++)?+")
+_LONG: Final = 16  # a number of 15 digits is the same as a double
+_LARGE: Final = 2.0**53  # from here on an integer need not be a double
 _WAY_OUT: Final = (
     "name the columns by --schema, with string for values that are to stay text; -O "
     "mode=PERMISSIVE takes what Spark makes of the file"
@@ -62,17 +62,17 @@ def check_json(
     found: set[str] = set()
     is_all = split.unit == "file"
     for block in line_blocks(split.path, *(() if is_all else (split.start, split.stop))):
-        read_objects(block, types, knows_all=knows_all, way_out=_WAY_OUT)
+        table = read_objects(block, types, knows_all=knows_all, way_out=_WAY_OUT)
         found |= names_in(block.data, set(named) - found)
-        if has_doubles:
-            for index, line in _suspects(block):
-                try:
-                    row = json.loads(line, parse_float=Decimal)
-                    _check_value(row, pyarrow.struct(list(types.items())), "", knows_all=False)
-                except ValueError as error:
-                    raise InputError(
-                        f"line {block.line_number(index):,}: {error}; {_WAY_OUT}"
-                    ) from error
+        if not has_doubles or table is None:
+            continue
+        for start, line in _suspects(block.data, table):
+            try:
+                row = json.loads(line, parse_float=Decimal)
+                _check_value(row, pyarrow.struct(list(types.items())), "", knows_all=False)
+            except ValueError as error:
+                number = block.line_number(block.data.count(b"\n", 0, start))
+                raise InputError(f"line {number:,}: {error}; {_WAY_OUT}") from error
     return found
 
 
@@ -82,25 +82,53 @@ def _has_double(kind: pyarrow.DataType) -> bool:
     return bool(pyarrow.types.is_floating(kind))
 
 
-def _suspects(block: LineBlock) -> Iterator[tuple[int, bytes]]:
-    """Lines, by index, with a number that is no double, unless it is text or of another type."""
-    data = block.data
-    if not _may_be_long(data):
-        return
-    for index, line in enumerate(data.splitlines()):
-        if _may_be_long(line) and not all(map(_is_double, _NUMBER.findall(line))):
-            yield index, line
+def _suspects(data: bytes, table: pyarrow.Table) -> Iterator[tuple[int, bytes]]:
+    """Lines, and where they begin, with a number that is no double, or is text, or an integer."""
+    if b"\r" in data:
+        data = data.replace(b"\r", b"\n")
+    end = 0
+    for match in _long_numbers(data, any(_has_large(column) for column in table.columns)):
+        if match.start() >= end and not _is_double(match[0].decode()):
+            start = data.rfind(b"\n", 0, match.start()) + 1
+            end = data.find(b"\n", match.end())
+            end = len(data) if end < 0 else end
+            yield start, data[start:end]
 
 
-def _may_be_long(data: bytes) -> bool:
-    found = pyarrow.compute.match_substring_regex(pyarrow.array([data]), _LONG_NUMBER)
-    return bool(found[0].as_py())
+def _long_numbers(data: bytes, has_large: bool) -> Iterator[re.Match[bytes]]:
+    """Numbers with many digits, or an exponent; integers only if there are large doubles."""
+    read = numpy.frombuffer(data, numpy.uint8)
+    is_part = ((read >= ord("0")) & (read <= ord("9"))) | (read == ord("."))
+    edges = numpy.flatnonzero(numpy.diff(is_part, prepend=False, append=False))
+    starts, ends = edges[::2], edges[1::2]
+    behind = read[numpy.minimum(ends, len(read) - 1)]
+    points = numpy.flatnonzero(read == ord("."))
+    is_whole = numpy.searchsorted(points, ends) == numpy.searchsorted(points, starts)
+    is_long = (ends - starts >= _LONG) & (has_large | ~is_whole)
+    is_long |= (behind == ord("e")) | (behind == ord("E"))
+    for start in starts[is_long].tolist():
+        match = _NUMBER.match(data, start)
+        if match is not None:
+            yield match
 
 
-def _is_double(number: bytes) -> bool:
-    if len(number) < _LONG and b"-" not in number[1:]:
-        return True
-    text = number.decode()
+def _has_large(values: pyarrow.Array | pyarrow.ChunkedArray) -> bool:
+    """Whether a double among the values, or in them, is so large that integers are rounded."""
+    kind = values.type
+    if pyarrow.types.is_list(kind):
+        return _has_large(pyarrow.compute.list_flatten(values))
+    if pyarrow.types.is_struct(kind):
+        return any(
+            _has_large(pyarrow.compute.struct_field(values, index))
+            for index in range(kind.num_fields)
+        )
+    if not pyarrow.types.is_floating(kind):
+        return False
+    is_large = pyarrow.compute.greater_equal(pyarrow.compute.abs(values), _LARGE)
+    return bool(pyarrow.compute.any(is_large).as_py())
+
+
+def _is_double(text: str) -> bool:
     try:
         return repr(float(text)) == text or Decimal(text) == Decimal(repr(float(text)))
     except ArithmeticError:

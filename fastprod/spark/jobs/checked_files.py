@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 from fastprod.load.avro_files import avro_names, avro_schema, check_avro_files
-from fastprod.load.file_splits import FileSplit, split_file
+from fastprod.load.file_splits import SPLIT_BYTES, FileSplit, split_file
 from fastprod.load.input_files import InputError, InputFile, folder_columns, reads_by_folders
 from fastprod.load.load_request import is_tabbed
 from fastprod.load.spark_check import TEXTS, SparkCheck, text_check
@@ -302,7 +302,10 @@ def check_text(spark: SparkSession, check: SparkCheck, files: Iterable[InputFile
     ]
     if not splits:
         return
-    looked = spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(
+    # Many small files are no task each.
+    large = sum(split.size_bytes for split in splits) // SPLIT_BYTES
+    count = min(len(splits), max(4 * spark.sparkContext.defaultParallelism, large))
+    looked = spark.sparkContext.parallelize(splits, count).mapPartitions(
         functools.partial(_looked, check)
     )
     found: set[str] = set()

@@ -193,6 +193,7 @@ def _json(random: Random, made: FileSet) -> None:
         kept = [name for name in names if _chance(random, 0.9)]
         random.shuffle(kept)
         rows.append({name: None if _chance(random, 0.1) else makers[name]() for name in kept})
+    rows[0].setdefault("value", None)
     trap = random.choice([*_JSON_TRAPS, *[None] * len(_JSON_TRAPS)])
     lines = [json.dumps(row, ensure_ascii=_chance(random, 0.5)) for row in rows]
     if trap is not None:
