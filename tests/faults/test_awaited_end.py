@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -124,6 +124,66 @@ def test_a_caller_that_is_interrupted_leaves_it_to_the_control_thread(
         assert manager.state is TransactionState.READY
         one_more(producer)
     assert committed(peer) == [b"x", b"y", b"x"]
+
+
+def in_caller(manager: Any, instead: Callable[..., None]) -> Callable[..., None]:
+    """Run this once where a caller is told of an answer, as a signal's handler may; returns what
+    should have run."""
+    tell: Callable[..., None] = manager.end_answered
+
+    def once(*answer: object) -> None:
+        manager.end_answered = tell
+        instead(*answer)
+
+    manager.end_answered = once
+    return tell
+
+
+def test_a_signals_handler_in_a_caller_that_has_the_answer_may_use_the_producer(
+    new_peer: PeerFactory,
+) -> None:
+    """It runs before the caller does anything with the answer, and waits for the control thread."""
+    peer = new_transactional_peer(new_peer)
+    with transactional(peer) as producer:
+        manager = client_of(producer).transactions
+
+        def handler(*answer: object) -> None:
+            producer.commit_transaction(WAIT_S)
+            one_more(producer)
+            peer.on(PRODUCE).hold()
+            producer.begin_transaction()
+            producer.send("t", b"z", partition=0)
+            next_commit = manager.begin_commit()
+            tell(*answer)
+            assert not next_commit.is_completed  # which is another transaction
+            peer.wait_until_held()
+            peer.release()
+            producer.commit_transaction(WAIT_S)
+
+        tell = in_caller(manager, handler)
+        with committing(peer, producer) as waiting:
+            waiting[0].result(WAIT_S)
+        one_more(producer)
+    assert committed(peer) == [b"x", b"y", b"x", b"z", b"x"]
+
+
+def test_the_control_thread_hears_of_an_answer_before_the_next_transaction(
+    new_peer: PeerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = new_transactional_peer(new_peer)
+    with transactional(peer) as producer:
+
+        def others_are_first(*answer: object) -> None:
+            tell(*answer)
+            producer.commit_transaction(WAIT_S)
+            one_more(producer)
+
+        tell = in_caller(client_of(producer).transactions, others_are_first)
+        with committing(peer, producer) as waiting:
+            waiting[0].result(WAIT_S)
+        one_more(producer)
+    assert committed(peer) == [b"x", b"y", b"x", b"x"]
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def interrupt_once(manager: Any, where: str) -> None:

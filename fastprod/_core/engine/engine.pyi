@@ -220,17 +220,18 @@ class Engine:
         """Take no more records, let none linger, and tell by ON_TRANSACTION_DRAINED with `token`,
         not 0, when every record has its outcome. ON_FAILED comes before, for each that failed."""
     def await_end(
-        self, token: int, timeout_s: float, on_answer: Callable[[int, int], None]
+        self, token: int, timeout_s: float, on_answer: Callable[[int, int, int], None]
     ) -> None:
         """Sleep until the outcome of the end with `token` is known, or EndTxn has its answer.
 
         Args:
             token: of `end_transaction`.
             timeout_s: seconds.
-            on_answer: called here with the producer id and epoch of an answer that says that the
-                transaction has ended. The control thread gets the answer afterwards, whatever this
-                raises. One caller at a time is told; an answer that comes while nobody sleeps here,
-                and any other one, go to the control thread alone.
+            on_answer: called here with `token`, and the producer id and epoch of an answer that
+                says that the transaction has ended. The control thread gets the answer just before,
+                and may be first to do what follows from it. One caller at a time is told; an answer
+                that comes while nobody sleeps here, and any other one, go to the control thread
+                alone.
 
         Blocks: up to `timeout_s`, without the GIL and without a look at signals.  Threads: any, but
         not in the child of a fork.

@@ -439,14 +439,17 @@ cdef class Engine:
     def await_end(self, int64_t token, timeout_s, on_answer):
         """Sleep until the end of a transaction, or the answer to EndTxn. See engine.pyi."""
         cdef int64_t deadline_ns = _deadline(timeout_s)
+        cdef int64_t producer_id
+        cdef int32_t producer_epoch
         cdef Event* answer
         with nogil:
             answer = awaited_end_take(&self.io.awaited_end, token, deadline_ns)
         if answer != NULL:
-            try:
-                on_answer(answer.producer_id, answer.producer_epoch)
-            finally:
-                event_push(&self.io.events, answer)
+            producer_id, producer_epoch = answer.producer_id, answer.producer_epoch
+            # First: a signal's handler that runs in `on_answer` may wait for the control thread,
+            # which must not hear of the next transaction before.
+            event_push(&self.io.events, answer)
+            on_answer(token, producer_id, producer_epoch)
 
     def end_known(self, int64_t token):
         """The outcome of this end is known: who waits in `await_end` goes on."""

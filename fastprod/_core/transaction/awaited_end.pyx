@@ -2,8 +2,8 @@
 
 The control thread would read it first, with the GIL, and wake the caller then: two threads more to
 wake up, some 80 us, of a commit that takes a millisecond. So a caller that sleeps in
-`commit_transaction` gets the answer itself, if it says that all is well, and does what follows from
-it; the control thread hears of it afterwards. Every other answer takes the usual way.
+`commit_transaction` gets the answer itself, if it says that all is well, passes it on, and does what
+follows from it while the control thread wakes up. Every other answer takes the usual way.
 """
 from libc.stdint cimport int16_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -17,10 +17,12 @@ from fastprod._core.engine.control_queue cimport Event, event_free
 
 cdef enum:
     # Of an answer to EndTxn of KIP-890: correlation id 4, no tags 1, throttle time 4, and so on.
+    HEADER_TAGS_AT = 4
     ERROR_AT = 9
     PRODUCER_ID_AT = 11
     EPOCH_AT = 19
-    LEAST_BYTES = 22        # with how many tags there are, 1
+    TAGS_AT = 21
+    WHOLE_BYTES = 22
 
 
 cdef void awaited_end_init(AwaitedEnd* end) noexcept nogil:
@@ -40,8 +42,11 @@ cdef bint has_ended_so(const uint8_t* data, int64_t size) noexcept nogil:
 
 
 cdef bint _reads_well(Event* answer) noexcept nogil:
-    """Was it done, and is there a producer id? The event has it then."""
-    if answer.data_bytes < LEAST_BYTES or not has_ended_so(answer.data, answer.data_bytes):
+    """Was it done, and is there a producer id? The event has it then. The control thread must not
+    find anything wrong with it."""
+    if answer.data_bytes != WHOLE_BYTES or answer.data[HEADER_TAGS_AT] or answer.data[TAGS_AT]:
+        return False
+    if not has_ended_so(answer.data, answer.data_bytes):
         return False
     answer.producer_id = <int64_t>fp_get_u64(answer.data + PRODUCER_ID_AT)
     answer.producer_epoch = <int16_t>fp_get_u16(answer.data + EPOCH_AT)

@@ -14,7 +14,7 @@ class EndEngine(Protocol):
     @property
     def abandoned(self) -> bool: ...
     def await_end(
-        self, token: int, timeout_s: float, on_answer: Callable[[int, int], None]
+        self, token: int, timeout_s: float, on_answer: Callable[[int, int, int], None]
     ) -> None: ...
     def end_known(self, token: int) -> None: ...
 
@@ -29,7 +29,8 @@ class EndResult(TransactionalRequestResult):
         operation: the call's name.
         engine: knows the answer.
         token: of `end_transaction`.
-        on_answer: told the producer id and epoch of a good answer, by the thread that waits.
+        on_answer: told `token`, and the producer id and epoch of a good answer, by the thread that
+            waits.
 
     Threads: any.
     """
@@ -39,7 +40,7 @@ class EndResult(TransactionalRequestResult):
         operation: str,
         engine: EndEngine,
         token: int,
-        on_answer: Callable[[int, int], None],
+        on_answer: Callable[[int, int, int], None],
     ) -> None:
         super().__init__(operation)
         self._engine = engine

@@ -311,16 +311,21 @@ class TransactionManager:
         self.line.enqueue(self._end_handler)
         return result
 
-    def end_answered(self, producer_id: int, epoch: int) -> None:
-        """EndTxn was done (KIP-890): a caller knows it before the control thread, which is next."""
+    def end_answered(self, token: int, producer_id: int, epoch: int) -> None:
+        """EndTxn was done (KIP-890), says the caller who waits; the control thread says it, too."""
         with self._lock:
             handler = self._end_handler
-            if handler is None or handler.result.is_completed or self._needs_epoch_bump:
+            if handler is None or not self._awaits(token) or self._needs_epoch_bump:
                 return
             if self._state is TransactionState.COMMITTING_TRANSACTION:
                 self._is_drained = self._is_started = True
                 self.producer_id_arrived(producer_id, epoch)
                 self.complete_transaction(handler.result)
+
+    def _awaits(self, token: int) -> bool:
+        """Whether this end is the latest, and has no outcome yet."""
+        handler = self._end_handler
+        return token == self._end_token and not (handler and handler.result.is_completed)
 
     # What the engine tells.
 
@@ -343,7 +348,7 @@ class TransactionManager:
     def drained(self, token: int, partition_count: int, code: int) -> None:
         """Every record of the transaction has its outcome; `code`: of the first that failed."""
         with self._lock:
-            if token != self._end_token:
+            if not self._awaits(token):
                 return
             self._is_drained = True
             if self._transaction_is_v2 and partition_count > 0:
@@ -440,6 +445,8 @@ class TransactionManager:
     def answered(self, handler: TxnRequestHandler, answer: Any, version: int) -> None:
         """The answer came."""
         with self._lock:
+            if handler.is_end_txn and handler.result.is_completed:
+                return  # a caller was told first
             if self._state is TransactionState.FATAL_ERROR:
                 assert self._last_error is not None
                 handler.fail(self._last_error)

@@ -233,8 +233,7 @@ class TransactionRequests:
         handler, self._in_flight = self._in_flight, None
         assert handler is not None
         early, self._early_end = self._early_end, None
-        is_done = handler.is_end_txn and handler.result.is_completed  # a caller was told first
-        if early is not None and not is_done:
+        if early is not None:
             self._manager.drained(early.ending, 1, 0)
         if event.data is None:
             self._manager.lost(handler)
@@ -242,8 +241,7 @@ class TransactionRequests:
         try:
             _, answer = handler.api.read_response(pending.version, event.data)
             self._connections.throttle(pending, answer.throttle_time_ms)
-            if not is_done:
-                self._manager.answered(handler, answer, pending.version)
+            self._manager.answered(handler, answer, pending.version)
         except SchemaError:
             self._manager.lost(handler)
             raise

@@ -21,7 +21,7 @@ def new_engine() -> Engine:
     return Engine(**engine_settings(settings))
 
 
-def told(_producer_id: int, _epoch: int) -> None:
+def told(_token: int, _producer_id: int, _epoch: int) -> None:
     raise AssertionError("there is no answer")
 
 

@@ -22,21 +22,21 @@ class WaitingEngine:
         self.known: list[int] = []
 
     def await_end(
-        self, token: int, timeout_s: float, on_answer: Callable[[int, int], None]
+        self, token: int, timeout_s: float, on_answer: Callable[[int, int, int], None]
     ) -> None:
         self.waits.append((token, timeout_s))
         if self.answer is not None:
-            on_answer(*self.answer)
+            on_answer(token, *self.answer)
 
     def end_known(self, token: int) -> None:
         self.known.append(token)
 
 
 def test_an_answer_that_comes_meanwhile_is_told_to_who_waits() -> None:
-    engine, told = WaitingEngine((7, 1)), list[tuple[int, int]]()
-    result = EndResult("commit_transaction", engine, TOKEN, lambda *ids: told.append(ids))
+    engine, told = WaitingEngine((7, 1)), list[tuple[int, int, int]]()
+    result = EndResult("commit_transaction", engine, TOKEN, lambda *answer: told.append(answer))
     assert not result.wait(0.5)  # what it means is for who is told
-    assert (engine.waits, told) == ([(TOKEN, 0.5)], [(7, 1)])
+    assert (engine.waits, told) == ([(TOKEN, 0.5)], [(TOKEN, 7, 1)])
     result.done()
     assert result.wait(0.5)
     assert len(engine.waits) == 1
@@ -45,7 +45,7 @@ def test_an_answer_that_comes_meanwhile_is_told_to_who_waits() -> None:
 @pytest.mark.parametrize("error", [None, KafkaError("no")])
 def test_whoever_waits_is_woken_by_an_outcome(error: KafkaError | None) -> None:
     engine = WaitingEngine()
-    result = EndResult("abort_transaction", engine, TOKEN, lambda _id, _epoch: None)
+    result = EndResult("abort_transaction", engine, TOKEN, lambda *_answer: None)
     if error is None:
         result.done()
     else:
@@ -55,7 +55,7 @@ def test_whoever_waits_is_woken_by_an_outcome(error: KafkaError | None) -> None:
 
 def test_the_child_of_a_fork_does_not_wait_at_its_parents_engine() -> None:
     engine = WaitingEngine()
-    result = EndResult("commit_transaction", engine, TOKEN, lambda _id, _epoch: None)
+    result = EndResult("commit_transaction", engine, TOKEN, lambda *_answer: None)
     engine.abandoned = True
     assert not result.wait(0)
     assert engine.waits == []
