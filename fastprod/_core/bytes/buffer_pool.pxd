@@ -8,13 +8,15 @@ from fastprod._core.bytes.fp_status cimport FpStatus
 from fastprod._core.bytes.sync cimport WakeUp, fp_cond, fp_mutex
 
 cdef enum:
-    SMALL_BYTES = 4096
+    # Five thousand topics in turn have ten thousand batches of one of these: 20 MiB of 32.
+    SMALL_BYTES = 2048
     BIG_BYTES = 32768
-    SMALLS_PER_BLOCK = 8
+    SMALLS_PER_BLOCK = 16
+    MOST_IN_SMALL = 2 * SMALL_BYTES     # bytes of one request; a larger one has big slabs
 
 cdef enum SlabKind:
     SLAB_BIG = 0        # a whole block
-    SLAB_SMALL = 1      # an eighth of a block
+    SLAB_SMALL = 1      # a sixteenth of a block
     SLAB_HEAP = 2       # malloc'ed with its descriptor, outside the arena and its bound
 
 cdef struct Slab:

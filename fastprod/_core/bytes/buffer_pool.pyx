@@ -153,7 +153,7 @@ cdef Slab* _pop_small(BufferPool* pool) noexcept nogil:
 cdef Slab* _pop(BufferPool* pool, size_t need_bytes, bint prefer_big) noexcept nogil:
     """One slab off the free lists, of the size that suits `need_bytes`; NULL if none is left."""
     cdef Slab* slab = NULL
-    if prefer_big or need_bytes > SMALL_BYTES:
+    if prefer_big or need_bytes > MOST_IN_SMALL:
         slab = _pop_big(pool)
     if slab == NULL:
         slab = _pop_small(pool)

@@ -5,7 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from fastprod._core.bytes.buffer_pool cimport Slab, pool_destroy, pool_give, pool_init, pool_take
+from fastprod._core.bytes.buffer_pool cimport (
+    MOST_IN_SMALL, Slab, pool_destroy, pool_give, pool_init, pool_take,
+)
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport (
     fp_add_i32, fp_add_i64, fp_cas_ptr, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy,
@@ -224,7 +226,7 @@ cdef FpStatus _get_memory(
         room = batch_room(batch)
         if room >= size:
             return FP_OK
-    status = pool_take(&a.pool, size - room, batch.first != NULL, &chain)
+    status = pool_take(&a.pool, size - room, batch.record_bytes + room >= MOST_IN_SMALL, &chain)
     if status == FP_OK:
         batch_add_slabs(batch, chain)
     else:

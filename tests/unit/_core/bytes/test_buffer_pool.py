@@ -23,7 +23,7 @@ from fastprod._core.testing.bytes_doors import PoolForTest
 
 KIB = 1024
 GIB = 1024**3
-SMALL = 4 * KIB
+SMALL = 2 * KIB
 BIG = 32 * KIB
 PATIENCE_SECONDS = 30.0
 PATIENCE_MS = PATIENCE_SECONDS * 1000
@@ -48,7 +48,7 @@ def take(pool: PoolForTest, need_bytes: int, prefer_big: bool = False) -> int:
 
 
 def take_small_slabs(pool: PoolForTest) -> list[int]:
-    """Everything that is free, 4 KiB by 4 KiB."""
+    """Everything that is free, small slab by small slab."""
     taken = []
     while (handle := pool.take(SMALL)) is not None:
         taken.append(handle)
@@ -57,7 +57,7 @@ def take_small_slabs(pool: PoolForTest) -> list[int]:
 
 @pytest.mark.parametrize(
     ("asked", "whole"),
-    [(0, 0), (SMALL - 1, 0), (SMALL, SMALL), (BIG - 1, 7 * SMALL), (BIG, BIG), (BIG + 1, BIG)],
+    [(0, 0), (SMALL - 1, 0), (SMALL, SMALL), (BIG - 1, 15 * SMALL), (BIG, BIG), (BIG + 1, BIG)],
 )
 def test_the_total_is_whole_slabs(asked: int, whole: int) -> None:
     """P-D.3.1: never more than asked for."""
@@ -70,25 +70,26 @@ def test_a_request_gets_the_slab_size_that_suits_it() -> None:
     assert sizes(pool, take(pool, 1)) == [SMALL]
     assert sizes(pool, take(pool, SMALL)) == [SMALL]
     assert sizes(pool, take(pool, 1, prefer_big=True)) == [BIG]
-    assert sizes(pool, take(pool, SMALL + 1)) == [BIG]
+    assert sizes(pool, take(pool, 2 * SMALL)) == [SMALL] * 2
+    assert sizes(pool, take(pool, 2 * SMALL + 1)) == [BIG]
 
 
 def test_a_large_request_is_met_from_any_mix_of_slabs() -> None:
-    """Memory in pieces is memory: 28 KiB of small slabs and one big one make 60 KiB."""
+    """Memory in pieces is memory: 30 KiB of small slabs and one big one make 62 KiB."""
     pool = PoolForTest(2 * BIG)
     first = take(pool, SMALL)
     rest = take(pool, 2 * BIG - SMALL)
-    assert sorted(sizes(pool, rest)) == [SMALL] * 7 + [BIG]
+    assert sorted(sizes(pool, rest)) == [SMALL] * 15 + [BIG]
     assert pool.free_bytes == 0
     pool.give(first)
     pool.give(rest)
     assert pool.free_bytes == 2 * BIG
 
 
-def test_eight_small_slabs_become_a_block_again_in_any_order() -> None:
+def test_sixteen_small_slabs_become_a_block_again_in_any_order() -> None:
     pool = PoolForTest(3 * BIG)
     taken = take_small_slabs(pool)
-    assert len(taken) == 24
+    assert len(taken) == 48
     random.Random(5).shuffle(taken)
     for handle in taken:
         pool.give(handle)
@@ -190,16 +191,16 @@ def test_a_later_small_request_does_not_overtake_an_older_large_one() -> None:
         until(lambda: pool.waiting == 1)
         small = threads.submit(pool.take, 1, timeout_ms=PATIENCE_MS)
         until(lambda: pool.waiting == 2)
-        for given, handle in enumerate(held[:6], 1):
+        for given, handle in enumerate(held[:14], 1):
             pool.give(handle)
             assert pool.free_bytes == given * SMALL
             assert pool.waiting == 2
         assert pool.take(1) is None, "a newcomer overtook the line"
-        pool.give(held[6])
+        pool.give(held[14])
         served = large.result(PATIENCE_SECONDS)
         assert pool.waiting == 1
         assert not small.done()
-        pool.give(held[7])
+        pool.give(held[15])
         last = small.result(PATIENCE_SECONDS)
     assert served is not None
     assert last is not None
