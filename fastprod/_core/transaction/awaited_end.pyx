@@ -2,8 +2,8 @@
 
 The control thread would read it first, with the GIL, and wake the caller then: two threads more to
 wake up, some 80 us, of a commit that takes a millisecond. So a caller that sleeps in
-`commit_transaction` gets the answer itself, if it says that all is well, passes it on, and does what
-follows from it while the control thread wakes up. Every other answer takes the usual way.
+`commit_transaction` gets the answer itself, if it says that all is well, passes it on, and does
+what follows from it while the control thread wakes up. Every other answer takes the usual way.
 """
 from libc.stdint cimport int16_t, int64_t, uint8_t
 from libc.string cimport memset
