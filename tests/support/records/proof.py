@@ -47,7 +47,8 @@ def prove(
         codec: of every batch.
     """
     ends = end_offsets(bootstrap_servers, topic)
-    assert sum(ends.values()) == ledger.workload.count
+    count = ledger.workload.count
+    assert sum(ends.values()) == count, f"the partitions end at {ends}, and {count:,} were sent"
     for read in by_clients(bootstrap_servers, topic) if reads is None else reads:
         with contextlib.closing(read(ends)) as found:
             ledger.check(found, partitions)
