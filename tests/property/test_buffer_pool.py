@@ -20,9 +20,11 @@ from hypothesis.stateful import (
 
 from fastprod._core.testing.bytes_doors import PoolForTest
 
-SMALL = 4096
+SMALL = 2048
 BIG = 32768
-NEEDS = st.sampled_from([0, 1, SMALL, SMALL + 1, BIG, BIG + 1, 3 * BIG]) | st.integers(0, 5 * BIG)
+NEEDS = st.sampled_from(
+    [0, 1, SMALL, SMALL + 1, 2 * SMALL + 1, BIG, BIG + 1, 3 * BIG]
+) | st.integers(0, 5 * BIG)
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -33,7 +35,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @initialize(
         blocks=st.integers(0, 4),
-        smalls=st.integers(0, 7),
+        smalls=st.integers(0, 15),
         odd=st.integers(0, SMALL - 1),
     )
     def make(self, blocks: int, smalls: int, odd: int) -> None:
