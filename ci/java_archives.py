@@ -48,7 +48,7 @@ with (
     stream = counted.selectExpr("string(count) value").writeStream.format("fastprod")
     stream = stream.options(**sink, checkpointLocation=str(folder / "checkpoint"))
     query = stream.outputMode("append").trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(240)
 """
 
 

@@ -88,7 +88,7 @@ def readings(spark: SparkSession, folder: Path, made: FileSet) -> Iterator[tuple
 def test_files_are_read_as_they_were_written_or_refused(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    for number in range(scaled(100, at_least=3)):
+    for number in range(scaled(100, at_least=2, default_percent=2.0)):
         made = file_set(Random(f"{kind} {number}"), kind)
         folder = tmp_path / str(number)
         made.write(folder)

@@ -84,15 +84,16 @@ def test_all_have_to_pass(
     assert f"exit codes: {told}\n" in shown
 
 
-def test_without_an_archive_the_run_that_needs_it_does_not_start(
+def test_without_an_archive_the_run_starts_slower(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     broken = ("-c", "import sys; print('no archive'); sys.exit(3 * (sys.argv[1] == 'kafka'))")
-    assert run_tests.run(tree(tmp_path), [], **(PROGRAMS | {"archives": broken})) == 1
+    assert run_tests.run(tree(tmp_path), [], **(PROGRAMS | {"archives": broken})) == 0
     shown = capfd.readouterr().out
     assert "no archive" in shown
+    assert "interop runs without an archive: it takes longer" in shown
     assert "exit codes: kafka-archive 3, spark-archive 0, " in shown
-    assert "rest 0, spark_jobs 0\nnot run: interop\n" in shown
+    assert "interop 0, spark_jobs 0\n" in shown
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
