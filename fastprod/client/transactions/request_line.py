@@ -9,6 +9,7 @@ from fastprod.client.transactions.producer_id_handlers import FindCoordinatorHan
 from fastprod.client.transactions.request_handler import (
     CoordinatorType,
     ManagerView,
+    Priority,
     TxnRequestHandler,
 )
 from fastprod.errors import KafkaError
@@ -72,6 +73,12 @@ class RequestLine:
         with self._lock:
             if handler in self._waiting:
                 self._waiting.remove(handler)
+
+    def remove_begun(self) -> None:
+        """Those that a call of the API put in line before it was interrupted."""
+        for handler in self.all():
+            if handler.priority in (Priority.INIT_PRODUCER_ID, Priority.END_TXN):
+                self.remove(handler)
 
     def fail_all(self, error: KafkaError) -> None:
         """None of them will go."""

@@ -14,6 +14,7 @@ from fastprod.client.transactions.end_result import EndResult
 from fastprod.client.transactions.ending_question import LastEnd
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
 from fastprod.client.transactions.group_offsets import group_metadata_of, offsets_of
+from fastprod.client.transactions.pending_call import PendingCall
 from fastprod.client.transactions.producer_id_handlers import (
     EndTxnHandler,
     FindCoordinatorHandler,
@@ -93,7 +94,7 @@ class TransactionManager:
         self._lock = threading.RLock()  # a signal handler may call while its own thread has it
         self._state = TransactionState.UNINITIALIZED
         self._last_error: KafkaError | None = None
-        self._pending: tuple[TransactionalRequestResult, TransactionState] | None = None
+        self._pending = PendingCall()
         self.line = RequestLine(self, self._lock, clock_ms, wake)
         self._new_partitions: set[TopicPartition] = set()
         self._added_partitions: set[TopicPartition] = set()
@@ -114,14 +115,12 @@ class TransactionManager:
     def initialize_transactions(self) -> TransactionalRequestResult:
         """Get the producer id and epoch, which fences older producers (P-A.8.2)."""
 
-        def begin() -> TransactionalRequestResult:
-            self._fail_if_error()
-            self._change("init_transactions", TransactionState.INITIALIZING)
+        def go() -> TransactionalRequestResult:
             result = TransactionalRequestResult("init_transactions")
             self.line.enqueue(InitProducerIdHandler(self, result, is_epoch_bump=False))
             return result
 
-        return self._once("init_transactions", TransactionState.INITIALIZING, begin)
+        return self._once("init_transactions", TransactionState.INITIALIZING, go)
 
     def begin_transaction(self) -> None:
         """What is sent from now on belongs to a new transaction (P-A.8.3).
@@ -131,7 +130,7 @@ class TransactionManager:
             KafkaError: the producer has failed.
         """
         with self._lock:
-            self._fail_if_pending("begin_transaction")
+            self._pending.fail_if_any("begin_transaction")
             self._fail_if_error()
             self._change("begin_transaction", TransactionState.IN_TRANSACTION)
             self._transaction_is_v2 = self._is_v2
@@ -153,7 +152,7 @@ class TransactionManager:
         group = group_metadata_of(group_metadata)
         found = offsets_of(offsets)
         with self._lock:
-            self._fail_if_pending("send_offsets_to_transaction")
+            self._pending.fail_if_any("send_offsets_to_transaction")
             self._fail_if_error()
             if self._state is not TransactionState.IN_TRANSACTION:
                 raise self._illegal("send_offsets_to_transaction")
@@ -169,26 +168,23 @@ class TransactionManager:
     def begin_commit(self) -> TransactionalRequestResult:
         """Send what is queued, then commit (P-A.8.5)."""
 
-        def begin() -> TransactionalRequestResult:
-            self._fail_if_error()
-            self._change("commit_transaction", TransactionState.COMMITTING_TRANSACTION)
+        def go() -> TransactionalRequestResult:
             return self._begin_completing("commit_transaction", committed=True)
 
-        return self._once("commit_transaction", TransactionState.COMMITTING_TRANSACTION, begin)
+        return self._once("commit_transaction", TransactionState.COMMITTING_TRANSACTION, go)
 
     def begin_abort(self) -> TransactionalRequestResult:
         """Fail what has not left, wait for the rest, then abort (P-A.8.6)."""
 
-        def begin() -> TransactionalRequestResult:
-            if self._state is not TransactionState.ABORTABLE_ERROR:
-                self._fail_if_error()
+        with self._lock:
             error = self._last_error
-            self._change("abort_transaction", TransactionState.ABORTING_TRANSACTION)
-            self._new_partitions.clear()
-            self._abort_undrained(error)
-            return self._begin_completing("abort_transaction", committed=False)
 
-        return self._once("abort_transaction", TransactionState.ABORTING_TRANSACTION, begin)
+            def go() -> TransactionalRequestResult:
+                self._new_partitions.clear()
+                self._abort_undrained(error)
+                return self._begin_completing("abort_transaction", committed=False)
+
+            return self._once("abort_transaction", TransactionState.ABORTING_TRANSACTION, go)
 
     @property
     def state(self) -> TransactionState:
@@ -199,9 +195,8 @@ class TransactionManager:
     def can_abort(self) -> bool:
         """Whether `begin_abort` would begin, or go on."""
         with self._lock:
-            pending = self._pending
-            if pending is not None and not pending[0].is_acked:
-                return pending[1] is TransactionState.ABORTING_TRANSACTION
+            if self._pending.target is not None:
+                return self._pending.target is TransactionState.ABORTING_TRANSACTION
             return self._state in (
                 TransactionState.IN_TRANSACTION,
                 TransactionState.ABORTABLE_ERROR,
@@ -211,9 +206,7 @@ class TransactionManager:
     def pending_result(self) -> TransactionalRequestResult | None:
         """Of the call whose outcome nobody has seen yet."""
         with self._lock:
-            if self._pending is None or self._pending[0].is_acked:
-                return None
-            return self._pending[0]
+            return self._pending.result
 
     def fail_if_not_ready_for_send(self) -> None:
         """Refuse a record outside of a transaction (P-A.3.17).
@@ -224,7 +217,7 @@ class TransactionManager:
         """
         with self._lock:
             self._fail_if_error()
-            self._fail_if_pending("send")
+            self._pending.fail_if_any("send")
             if self._state is not TransactionState.IN_TRANSACTION:
                 raise self._illegal("send")
 
@@ -238,35 +231,34 @@ class TransactionManager:
         """End every call that waits with `error` (P-A.9.4)."""
         with self._lock:
             self.line.fail_all(error)
-            if self._pending is not None:
-                self._pending[0].fail(error)
+            self._pending.fail(error)
 
     def _once(
-        self, operation: str, target: TransactionState, begin: Callable[[], Any]
+        self, operation: str, target: TransactionState, go: Callable[[], TransactionalRequestResult]
     ) -> TransactionalRequestResult:
         """P-I.2.5: a call whose wait ended goes on waiting for the same result."""
         with self._lock:
-            if self._pending is not None:
-                if self._pending[0].is_acked:
-                    self._pending = None
-                elif self._pending[1] is target:
-                    return self._pending[0]
-                else:
-                    self._fail_if_pending(operation)
-            result: TransactionalRequestResult = begin()
-            self._pending = result, target
-            return result
-
-    def _fail_if_pending(self, operation: str) -> None:
-        if self._pending is None:
-            return
-        result, _ = self._pending
-        if not result.is_acked:
-            raise IllegalStateError(
-                f"{operation}() is not possible: {result.operation}() has not ended; if it timed "
-                f"out, call it again or close the producer"
+            result = self._pending.result
+            if result is not None and self._pending.target is target:
+                return result
+            self._pending.fail_if_any(operation)
+            is_abort_of_error = (
+                target is TransactionState.ABORTING_TRANSACTION
+                and self._state is TransactionState.ABORTABLE_ERROR
             )
-        self._pending = None
+            if not is_abort_of_error:
+                self._fail_if_error()
+            before = self._state
+            try:
+                self._change(operation, target)
+                return self._pending.begun(go(), target)
+            except BaseException:
+                has_begun = self._state is target and before is not target
+                if has_begun and self._pending.result is None:
+                    # A signal's handler has raised: what has begun goes on for the same call again.
+                    self.line.remove_begun()
+                    self._pending.begun(go(), target)
+                raise
 
     def _fail_if_error(self) -> None:
         """P-I.1.5"""
@@ -577,8 +569,7 @@ class TransactionManager:
             # What is queued fails with it, too, also if who hears of it closes the producer then.
             self._engine.set_producer_id_error(str(error))
             self._engine.fail(UNKNOWN_SERVER_ERROR if error.code is None else error.code)
-            if self._pending is not None:
-                self._pending[0].fail(error)
+            self._pending.fail(error)
             self._on_fatal(error)
 
     def _transition(self, target: TransactionState, error: KafkaError | None = None) -> None:

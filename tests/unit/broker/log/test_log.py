@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import pickle
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,8 +19,10 @@ from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.threads.clock import FakeClock
 from support.broker.log_batches import CODECS, TIME, batch, contents, encoded, open_log, sequenced
 from support.oracle import record_batch as oracle
+from support.processes.between_lines import BetweenLines
 
 MIB = 1 << 20
+FOLDER = "/broker/log/"
 
 
 class LogMaker:
@@ -316,34 +317,6 @@ def test_records_are_deleted_up_to_an_offset(make: LogMaker) -> None:
     assert log.offset_of_max_timestamp() is None
 
 
-class Meanwhile:
-    """Something else that happens before one line of a call into the log, as a thread may do it."""
-
-    def __init__(self, line: int, happens: Callable[[], object]) -> None:
-        self.left = line
-        self.happens = happens
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> Meanwhile | None:
-        if "/broker/log/" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                sys.settrace(None)
-                self.happens()
-        return self
-
-    def within(self, call: Callable[[], Any]) -> Any:
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            return call()
-        except OffsetOutOfRange:
-            return None
-        finally:
-            sys.settrace(before)
-
-
 def delete_some(log: Log) -> None:
     log.delete_records(7)
 
@@ -371,13 +344,15 @@ def test_a_read_gives_the_offset_that_was_asked_for_or_says_that_it_is_gone(
     """
     for line in itertools.count(1):
         log = filled(make, 5, retention_ms=-1)
-        meanwhile = Meanwhile(line, lambda log=log: happens(log))  # type: ignore[misc]
-        parts = meanwhile.within(lambda log=log: log.read(5, MIB, True))  # type: ignore[misc]
+        meanwhile = BetweenLines(FOLDER, line, lambda log=log: happens(log))  # type: ignore[misc]
+        parts = None
+        with contextlib.suppress(OffsetOutOfRange):
+            parts = meanwhile.within(lambda log=log: log.read(5, MIB, True))  # type: ignore[misc]
         if parts is not None and (parts or happens is not lose_the_tail):
             first = next(iter(read_batches(joined(parts))))
             assert first.base_offset <= 5 < first.next_offset, line
         log.delete()
-        if meanwhile.left > 0:
+        if not meanwhile.has_happened:
             assert line > 10
             break
 
@@ -387,11 +362,11 @@ def test_an_offset_by_timestamp_is_one_of_before_or_after(make: LogMaker) -> Non
     for line in itertools.count(1):
         log = filled(make, 5, retention_ms=-1)
         before = log.offset_for_timestamp(TIME)
-        meanwhile = Meanwhile(line, lambda log=log: delete_some(log))  # type: ignore[misc]
+        meanwhile = BetweenLines(FOLDER, line, lambda log=log: delete_some(log))  # type: ignore[misc]
         found = meanwhile.within(lambda log=log: log.offset_for_timestamp(TIME))  # type: ignore[misc]
         assert found in (before, log.offset_for_timestamp(TIME)), line
         log.delete()
-        if meanwhile.left > 0:
+        if not meanwhile.has_happened:
             assert line > 10
             break
 
@@ -417,10 +392,10 @@ def test_an_offset_by_timestamp_is_found_while_the_end_of_an_index_is_replaced(
             log.append(batch_at(i), 0)
         log.close()
         log = make(index_interval_bytes=300)
-        meanwhile = Meanwhile(line, functools.partial(append_more, log))
+        meanwhile = BetweenLines(FOLDER, line, functools.partial(append_more, log))
         found = meanwhile.within(functools.partial(log.offset_for_timestamp, TIME + 30))
         assert found == (3, TIME + 30), line
-        if meanwhile.left > 0:
+        if not meanwhile.has_happened:
             assert line > 10
             break
 
@@ -568,11 +543,11 @@ def test_a_read_never_finds_another_log_of_the_name(tmp_path: Path) -> None:
     for line in itertools.count(1):
         make = LogMaker(tmp_path / str(line))
         log = filled(make, 5)
-        meanwhile = Meanwhile(line, functools.partial(make_again, make, log))
+        meanwhile = BetweenLines(FOLDER, line, functools.partial(make_again, make, log))
         parts = meanwhile.within(functools.partial(log.read, 5, MIB, True))
         assert parts is not None
         assert b"another" not in joined(parts), line
-        if meanwhile.left > 0:
+        if not meanwhile.has_happened:
             assert line > 10
             break
 

@@ -5,6 +5,9 @@ Requests are answered by the test; whom they go to is test_transaction_requests.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +37,7 @@ from support.engine.transaction_world import (
     error_of,
     features,
 )
+from support.processes.between_lines import BetweenLines
 
 OUT_OF_ORDER = 45
 INVALID_PRODUCER_EPOCH = 47
@@ -223,6 +227,45 @@ def test_init_that_timed_out_goes_on_waiting_for_the_same() -> None:
     result.acknowledge()
     with pytest.raises(IllegalStateError, match="already"):
         world.manager.initialize_transactions()
+
+
+def interrupted(call: Callable[[], object], line: int) -> bool:
+    """Make the call, and have Ctrl-C come before so many lines; was it made by then?"""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    lines = BetweenLines("/client/transactions/", line, interrupt)
+    with contextlib.suppress(KeyboardInterrupt):
+        lines.within(call)
+    return not lines.has_happened
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["init_transactions", "commit_transaction", "abort_transaction"])
+def test_a_call_that_ctrl_c_interrupted_anywhere_can_be_made_again(level: int, call: str) -> None:
+    """P-A.8.7: whichever line it was, as if the wait alone had been interrupted."""
+    for line in itertools.count(1):
+        world = World(level)
+        if call != "init_transactions":
+            world.begin()
+            world.join()
+        is_whole = interrupted(functools.partial(CALLS[call], world.manager), line)
+        result = CALLS[call](world.manager)
+        if call == "init_transactions":
+            world.init_answer()
+        else:
+            world.drained()
+            world.end_answer()
+        assert result.is_completed, line
+        result.acknowledge()
+        assert world.manager.next_request() is None, line
+        world.begin()
+        world.join()
+        world.drained()
+        if is_whole:
+            assert line > 10
+            break
 
 
 def test_close_ends_calls_that_wait() -> None:
