@@ -342,7 +342,7 @@ cdef class ProducerBase:
                 return self._failed(topic, _chosen(wanted), error, on_delivery)
             if has_own_time:
                 record.timestamp_ms += (waited_ns - before_ns) // MS
-        if target < 0 and record.key != NULL and not self.ignores_keys:
+        if target < 0 and record.key_size >= 0 and not self.ignores_keys:
             target = <int32_t>(
                 (murmur2(record.key, record.key_size) & 0x7FFFFFFF)
                 % <uint32_t>native.partition_count)

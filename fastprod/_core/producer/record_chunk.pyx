@@ -145,7 +145,7 @@ cdef class RecordChunk:
         cdef int32_t i
         cdef uint32_t hashed
         for i in range(self.count):
-            if self.partitions[i] == ANY_PARTITION and self.records[i].key != NULL:
+            if self.partitions[i] == ANY_PARTITION and self.records[i].key_size >= 0:
                 hashed = murmur2(self.records[i].key, self.records[i].key_size)
                 self.partitions[i] = <int32_t>((hashed & 0x7FFFFFFF) % <uint32_t>partition_count)
         self.is_placed = True

@@ -10,6 +10,7 @@ import pytest
 
 from fastprod._core.testing.column_doors import rows_for_test
 from support.oracle.murmur2 import unsigned as murmur2
+from support.records.arrow_capsules import Exporter, Part, offsets32, offsets64
 
 KEYS = [b"key-%d" % i for i in range(40)]
 
@@ -48,6 +49,24 @@ def test_null_keys_and_ignored_keys_leave_the_choice() -> None:
     assert [row[4] >= 0 for row in rows_for_test(**columns)[0]] == [True, False, True]
     rows, _ = rows_for_test(**columns, ignores_keys=True)
     assert [row[4] for row in rows] == [-1] * 3
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        Part(b"z", 3, [None, offsets32(0, 0, 0, 0), None]),
+        Part(b"Z", 3, [None, offsets64(0, 0, 0, 0), None]),
+        Part(b"z", 3, [b"\x07", offsets32(0, 0, 0, 0), None]),
+        Part(b"w:0", 3, [None, None]),
+    ],
+)
+def test_empty_keys_of_an_array_without_data_choose_partitions_as_any_empty_key(
+    keys: Part,
+) -> None:
+    """Arrow allows a null pointer where there are no bytes."""
+    rows, _ = rows_for_test(topic="t", values=[b"v"] * 3, keys=Exporter(keys), partition_count=12)
+    by_key = (murmur2(b"") & 0x7FFFFFFF) % 12
+    assert [(row[2], row[4]) for row in rows] == [(b"", by_key)] * 3
 
 
 def test_partitions_that_are_not_there_are_marked_and_the_largest_told_by_topic() -> None:
