@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -45,3 +46,15 @@ class BetweenLines:
             return call()
         finally:
             sys.settrace(before)
+
+
+def interrupted(call: Callable[[], object], folder: str, line: int) -> bool:
+    """Make the call, and have Ctrl-C come before so many lines; was it made by then?"""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    lines = BetweenLines(folder, line, interrupt)
+    with contextlib.suppress(KeyboardInterrupt):
+        lines.within(call)
+    return not lines.has_happened

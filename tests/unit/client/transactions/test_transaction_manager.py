@@ -5,7 +5,6 @@ Requests are answered by the test; whom they go to is test_transaction_requests.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 from collections.abc import Callable
@@ -37,7 +36,7 @@ from support.engine.transaction_world import (
     error_of,
     features,
 )
-from support.processes.between_lines import BetweenLines
+from support.processes.between_lines import interrupted
 
 OUT_OF_ORDER = 45
 INVALID_PRODUCER_EPOCH = 47
@@ -229,18 +228,6 @@ def test_init_that_timed_out_goes_on_waiting_for_the_same() -> None:
         world.manager.initialize_transactions()
 
 
-def interrupted(call: Callable[[], object], line: int) -> bool:
-    """Make the call, and have Ctrl-C come before so many lines; was it made by then?"""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    lines = BetweenLines("/client/transactions/", line, interrupt)
-    with contextlib.suppress(KeyboardInterrupt):
-        lines.within(call)
-    return not lines.has_happened
-
-
 @BOTH
 @pytest.mark.parametrize("call", ["init_transactions", "commit_transaction", "abort_transaction"])
 def test_a_call_that_ctrl_c_interrupted_anywhere_can_be_made_again(level: int, call: str) -> None:
@@ -250,8 +237,9 @@ def test_a_call_that_ctrl_c_interrupted_anywhere_can_be_made_again(level: int, c
         if call != "init_transactions":
             world.begin()
             world.join()
-        is_whole = interrupted(functools.partial(CALLS[call], world.manager), line)
-        result = CALLS[call](world.manager)
+        again = functools.partial(CALLS[call], world.manager)
+        is_whole = interrupted(again, "/client/transactions/", line)
+        result = again()
         if call == "init_transactions":
             world.init_answer()
         else:
