@@ -97,8 +97,9 @@ def _bulk() -> Point:
             Contender(OURS, "fastprod_", many),
             Contender(CONFLUENT, "confluent_", many),
             Contender("fastprod send()", "fastprod_", _SEND),
+            Contender(_BARE, "bare_socket", many),
         ],
-        against(CONFLUENT),
+        _against_both,
     )
 
 
@@ -127,9 +128,10 @@ def _columns() -> Point:
 
 def _keyed_columns() -> Point:
     def figures(series: Mapping[str, Series]) -> dict[str, float]:
-        theirs = series[CONFLUENT]
+        theirs, bare = series[CONFLUENT], series[_BARE]
         found = {}
         for label in labels:
+            found[f"{label}_of_bare_socket"] = series[label].rate_per_s / bare.rate_per_s
             found[f"{label}_rate_ratio"] = series[label].rate_per_s / theirs.rate_per_s
             found[f"{label}_cpu_ratio"] = series[label].cpu_us / theirs.cpu_us
         return found
@@ -148,6 +150,7 @@ def _keyed_columns() -> Point:
                 for label in labels
             ),
             Contender(CONFLUENT, "confluent_", rival),
+            Contender(_BARE, "bare_socket", many),
         ],
         figures,
     )
