@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import hypothesis
 import pytest
 
 TESTS = Path(__file__).parent
@@ -30,7 +31,15 @@ SPARK_TESTS = TESTS / "spark"
 
 
 def pytest_configure() -> None:
-    """Listen to Ctrl-C, as do the children: a run in the background has it switched off."""
+    """Set up what all tests need.
+
+    They listen to Ctrl-C, as do the children: a run in the background has it switched off. None
+    fails because its machine is slow: Hypothesis has limits of its own on the time of an example.
+    """
+    hypothesis.settings.register_profile(
+        "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("unhurried")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -12,7 +12,7 @@ from support.engine.sender_steps import offset, outcome
 PLACES = st.tuples(st.sampled_from(["a", "b", "ab", "aa", "b" * 40]), st.integers(0, 9))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     version=st.sampled_from([BY_NAME, BY_ID]),
     asked=st.lists(PLACES, min_size=1, unique=True),

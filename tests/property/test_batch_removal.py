@@ -21,7 +21,7 @@ RECORDS = st.lists(
 ).filter(lambda records: any(stays for _, stays in records))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     records=RECORDS,
     slab_bytes=st.lists(st.integers(1, 300), min_size=1, max_size=4),

@@ -41,7 +41,7 @@ def decoded(data: bytes) -> oracle.Batch:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     records=RECORDS,
     codec=st.integers(0, 4),

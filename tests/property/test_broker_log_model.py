@@ -190,10 +190,10 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLogMachine.settings = settings(max_examples=60, stateful_step_count=25)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=30),
     offset=st.integers(0, 29),

@@ -24,7 +24,7 @@ PLACES = st.lists(st.integers(0, 2**22), max_size=30)
 
 
 @pytest.mark.parametrize("force_poll", [False, True], ids=["epoll", "poll"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(payloads=PAYLOADS, places=PLACES, rest=st.binary(max_size=3), mutes=st.sets(st.integers(0)))
 def test_frames_cut_anywhere_arrive_equal(
     force_poll: bool, payloads: list[bytes], places: list[int], rest: bytes, mutes: set[int]
@@ -62,7 +62,7 @@ def test_frames_cut_anywhere_arrive_equal(
 
 
 @pytest.mark.parametrize("force_poll", [False, True], ids=["epoll", "poll"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(payloads=PAYLOADS, places=PLACES)
 def test_a_request_in_any_pieces_leaves_equal(
     force_poll: bool, payloads: list[bytes], places: list[int]

@@ -6,7 +6,7 @@ import itertools
 import zlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastprod._core.testing import codec_doors
@@ -23,7 +23,6 @@ LEVELS = [
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 LIMIT = 1 << 20
 # A busy machine is no fault of the codecs.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def repeated(piece: bytes, times: int, tail: bytes) -> bytes:
@@ -44,7 +43,6 @@ def cut_at(data: bytes, places: list[float]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@unhurried
 @given(what=st.sampled_from(LEVELS), data=DATA, places=CUTS)
 def test_any_bytes_cut_anywhere_come_back(
     what: tuple[str, int], data: bytes, places: list[float]
@@ -57,7 +55,6 @@ def test_any_bytes_cut_anywhere_come_back(
     assert codec_doors.decompress_for_test(codec, packed, len(data)) == data
 
 
-@unhurried
 @given(what=st.sampled_from(LEVELS), data=DATA, places=CUTS, room=st.floats(0, 1))
 def test_any_capacity_is_kept_to(
     what: tuple[str, int], data: bytes, places: list[float], room: float
@@ -102,7 +99,6 @@ def outcome(codec: str, packed: bytes, limit: int = LIMIT) -> bytes | None:
         return None
 
 
-@unhurried
 @given(data=st.data(), codec=st.sampled_from(CODECS), plain=DATA)
 def test_damaged_blobs_are_refused_or_read_within_the_limit(
     data: st.DataObject, codec: str, plain: bytes
@@ -113,7 +109,6 @@ def test_damaged_blobs_are_refused_or_read_within_the_limit(
     assert read is None or len(read) <= limit
 
 
-@unhurried
 @given(codec=st.sampled_from(CODECS), packed=st.binary(max_size=200))
 def test_noise_is_refused_or_read_within_the_limit(codec: str, packed: bytes) -> None:
     magic = {"gzip": "1f8b08", "lz4": "04224d18", "zstd": "28b52ffd", "snappy": ""}[codec]
@@ -122,7 +117,6 @@ def test_noise_is_refused_or_read_within_the_limit(codec: str, packed: bytes) ->
         assert read is None or len(read) <= LIMIT
 
 
-@unhurried
 @given(data=st.data(), plain=DATA)
 def test_gzip_damage_is_noticed_wherever_zlib_notices_it(data: st.DataObject, plain: bytes) -> None:
     packed = data.draw(damaged(codec_doors.compress_for_test("gzip", 3, [plain])))
@@ -163,7 +157,6 @@ def element_size(element: bytes) -> int:
     return 4 + (n & 7) if kind == 1 else 1 + n
 
 
-@unhurried
 @given(
     elements=ELEMENTS,
     first=st.binary(min_size=1, max_size=60),
@@ -177,7 +170,6 @@ def test_snappy_blocks_are_read_as_the_oracle_reads_them(
     assert outcome("snappy", raw) == snappy_block.decode(raw)
 
 
-@unhurried
 @given(data=st.data(), plain=DATA)
 def test_damaged_snappy_blocks_are_read_as_the_oracle_reads_them(
     data: st.DataObject, plain: bytes

@@ -206,7 +206,7 @@ def test_columns_give_the_records_that_lists_give() -> None:
     ):
         logs = Logs(peer)
 
-        @settings(max_examples=300, deadline=None)
+        @settings(max_examples=300)
         @given(rows, st.randoms(use_true_random=False))
         def check(given_rows: list[Row], choose: random.Random) -> None:
             expected, columns = columns_of(Shaper(choose), given_rows)

@@ -46,7 +46,7 @@ def act(made: CompactedLog, chosen: random.Random) -> None:
 
 
 @pytest.mark.parametrize("keeps_files", [False, True])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 2**32))
 def test_the_newest_committed_value_of_each_key_stays(keeps_files: bool, seed: int) -> None:
     """B-C4.6: among transactions, idempotent producers, restarts and kills."""

@@ -233,7 +233,5 @@ class ConsumerGroupModel(RuleBasedStateMachine):
                     seen[place] = client.name
 
 
-ConsumerGroupModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+ConsumerGroupModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestConsumerGroupModel = ConsumerGroupModel.TestCase

@@ -195,6 +195,4 @@ class GroupModel(RuleBasedStateMachine):
 
 
 TestGroupModel = GroupModel.TestCase
-TestGroupModel.settings = settings(
-    max_examples=scaled(2000, at_least=100), stateful_step_count=40, deadline=None
-)
+TestGroupModel.settings = settings(max_examples=scaled(2000, at_least=100), stateful_step_count=40)

@@ -76,7 +76,7 @@ class Oracle:
                 self.seen[key] = self.known[key] = given.leader_epoch
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(answers | hints, max_size=25))
 def test_the_snapshot_follows_the_rules_and_epochs_never_go_back(
     events: list[Answer | LeaderHint],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastprod._core.records.record_reader import RecordBatch, read_batches
@@ -29,7 +29,6 @@ RECORDS = st.lists(
 )
 LIMIT = 1 << 20
 # A busy machine is no fault of the reader.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -82,7 +81,6 @@ def same_header(batch: RecordBatch, expected: oracle.Batch) -> bool:
     )
 
 
-@unhurried
 @given(parts=st.lists(encoded(), max_size=3), tail=st.binary(max_size=11))
 def test_sound_batches_are_read_as_the_oracle_reads_them(parts: list[bytes], tail: bytes) -> None:
     read = read_batches(b"".join(parts) + tail)
@@ -112,7 +110,6 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return bytes(out)
 
 
-@unhurried
 @given(data=st.data(), records=RECORDS, more=st.sampled_from([0, 0, 0, 1, -1]))
 def test_damaged_records_are_refused_exactly_where_the_oracle_refuses_them(
     data: st.DataObject, records: list[oracle.Record], more: int
@@ -136,7 +133,6 @@ def test_damaged_records_are_refused_exactly_where_the_oracle_refuses_them(
     assert [record.offset for record in read] == expected.offsets
 
 
-@unhurried
 @given(data=st.data(), batch=encoded())
 def test_damaged_batches_never_do_more_than_raise(data: st.DataObject, batch: bytes) -> None:
     blob = bytearray(data.draw(damaged(batch)))
@@ -152,7 +148,6 @@ def test_damaged_batches_never_do_more_than_raise(data: st.DataObject, batch: by
         assert "base offset" in str(error) or "control record" in str(error)  # noqa: PT017
 
 
-@unhurried
 @given(noise=st.binary(max_size=150))
 def test_noise_never_does_more_than_raise(noise: bytes) -> None:
     for blob in (noise, noise[:8] + bytes([0, 0, 0, 60]) + noise[8:12] + b"\x02" + noise[12:]):

@@ -66,7 +66,7 @@ def read(path: Path, options: ReaderOptions, split_bytes: int) -> Rows | None:
     st.integers(1, 12),
     st.integers(1, 12),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_neither_splits_nor_blocks_make_a_difference(
     tmp_path_factory: pytest.TempPathFactory,
     pieces: list[str],
@@ -96,7 +96,7 @@ def _of_size(small: Any) -> Any:
 
 
 @given(st.lists(PIECES, max_size=20), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_with_line_ends_in_quotes_blocks_make_no_difference(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str], block_bytes: int, ending: str
 ) -> None:

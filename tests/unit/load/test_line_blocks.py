@@ -21,7 +21,7 @@ BOM = b"\xef\xbb\xbf"
     st.integers(1, 9),
     st.integers(1, 9),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_ranges_of_a_file_have_its_lines_each_once(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, range_bytes: int, block_bytes: int
 ) -> None:

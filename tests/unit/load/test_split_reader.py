@@ -58,7 +58,7 @@ LINES = st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), 
 
 
 @given(LINES, st.integers(1, 40), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_lines_of_text_are_rows_wherever_the_file_is_cut(
     folder: Path, lines: list[bytes], split_bytes: int, ends_with_newline: bool
 ) -> None:
@@ -76,7 +76,7 @@ FIELDS = st.text("ab,\"' \u00e4", max_size=6)
 
 
 @given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=10), st.integers(1, 60))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_rows_of_csv_are_those_that_pythons_reader_finds(
     folder: Path, rows: list[tuple[str, str]], split_bytes: int
 ) -> None:
@@ -100,7 +100,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=25), st.sampled_from(",\t"), st.sampled_from(["", "a"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rows_of_csv_are_those_of_sparks_reader_or_refused_wherever_the_file_is_cut(
     folder: Path, pieces: list[str], separator: str, null_value: str
 ) -> None:
@@ -163,7 +163,7 @@ def test_an_object_of_json_that_is_no_line_is_refused_wherever_the_file_is_cut(
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=5)), min_size=1), st.integers(1, 60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_lines_of_json_are_rows_wherever_the_file_is_cut(
     folder: Path, rows: list[tuple[int, str]], split_bytes: int
 ) -> None:

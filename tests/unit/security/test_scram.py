@@ -260,7 +260,7 @@ name_text = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintabl
 
 
 @given(name_text, name_text, st.text(max_size=8).filter(lambda text: text.isprintable()))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_both_sides_agree_on_any_text(username: str, password: str, other: str) -> None:
     client = ScramClient("SCRAM-SHA-256", username, password, authorization_id=other)
     server = ScramServer("SCRAM-SHA-256")

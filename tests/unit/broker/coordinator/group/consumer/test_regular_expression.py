@@ -27,7 +27,7 @@ def _grown(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.recursive(ATOMS, _grown, max_leaves=8),
     st.lists(st.text("abc_1.", max_size=6), min_size=5, max_size=5),

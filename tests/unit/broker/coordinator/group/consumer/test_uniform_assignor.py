@@ -80,7 +80,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(specs)
 def test_all_is_shared_evenly_and_a_second_look_changes_nothing(spec: GroupSpec) -> None:
     """B-E3: whoever reads what."""
@@ -102,7 +102,7 @@ def test_all_is_shared_evenly_and_a_second_look_changes_nothing(spec: GroupSpec)
     assert assign(spec._replace(members=again(spec, shares))) == shares
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(specs)
 def test_in_a_group_of_equals_no_more_moves_than_has_to(spec: GroupSpec) -> None:
     """B-E3: when somebody comes, he alone is given something."""
