@@ -47,10 +47,17 @@ class RateLimiter:
         piece_rows = max(1, int(self._bytes_per_second / _PIECES_PER_SECOND / row_bytes))
         for start in range(0, row_count, piece_rows):
             stop = min(start + piece_rows, row_count)
-            now_s = self._clock_s()
-            if now_s < self._due_s:
-                self._sleep(self._due_s - now_s)
-            else:
-                self._due_s = now_s
+            # What a pause would have earned is gone; what a sleep took too long is not.
+            self._due_s = max(self._due_s, self._clock_s())
+            self.wait()
             self._due_s += (stop - start) * row_bytes / self._bytes_per_second
             yield slice(start, stop)
+
+    def wait(self) -> None:
+        """Wait until the next piece may go, as a task does at its end for the worker's next one.
+
+        Blocks: as long as the last pieces take at the rate.
+        """
+        left_s = self._due_s - self._clock_s()
+        if left_s > 0:
+            self._sleep(left_s)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from fastprod.security.secret import plain_text
+from fastprod.settings.references import resolved
 from fastprod.spark.formats.column_types import FormatError
 from fastprod.spark.formats.format_options import REGISTRY
 from fastprod.spark.formats.library import load
@@ -25,7 +27,8 @@ def registered_prefix(
 
     Args:
         options: names in lower case; those that begin with schema.registry. are settings of
-            confluent_kafka's SchemaRegistryClient.
+            confluent_kafka's SchemaRegistryClient; what they refer to, such as ``${env:NAME}``, is
+            put in place here, on the driver.
         topic: of all rows.
         part: "value" or "key"; the subject is <topic>-value or <topic>-key.
         schema: its text.
@@ -35,6 +38,7 @@ def registered_prefix(
         The bytes; b"" without schema.registry.url.
 
     Raises:
+        ConfigError: what a setting refers to is not there.
         FormatError: there is no topic, the client is missing, or the registry refuses.
 
     Blocks: for the registry, by its client's own time-outs.
@@ -47,7 +51,7 @@ def registered_prefix(
             f"name their own topics have none in common"
         )
     settings = {
-        name.removeprefix(REGISTRY): value.strip()
+        name.removeprefix(REGISTRY): plain_text(resolved(name, value.strip()))
         for name, value in options.items()
         if name.startswith(REGISTRY)
     }

@@ -26,6 +26,7 @@ from fastprod.spark.jobs.direct_engine import DirectEngine, NumberedSplit
 from fastprod.spark.jobs.file_records import file_records
 from fastprod.spark.jobs.frame_engine import record_options
 from fastprod.spark.jobs.manifest import Manifest
+from fastprod.spark.jobs.tasks_at_once import tasks_at_once
 from fastprod.spark.sink.api import write
 from fastprod.spark.sink.options import SinkOptions, sink_options
 from fastprod.spark.sink.write_result import WriteResult, added_up
@@ -189,8 +190,9 @@ class LoadJob:
     def _rate(self, task_count: int) -> str:
         """Limit of each task: tasks that run at the same time share the job's limit."""
         limit = self._plan.request.max_bytes_per_second
-        at_once = max(1, min(self._spark.sparkContext.defaultParallelism, task_count))
-        return str(max(1, limit // at_once)) if limit else "0"
+        if not limit:
+            return "0"
+        return str(max(1, limit // max(1, min(tasks_at_once(self._spark), task_count))))
 
     def _write_frame(
         self,
@@ -218,6 +220,8 @@ class LoadJob:
             if request.partitions:
                 records = records.repartition(request.partitions)
             kafka = dict(request.kafka)
+            limited = request.max_bytes_per_second
+            rate = self._rate(records.rdd.getNumPartitions()) if limited else "0"
             self._enter_group(self._writing_group)
             found.append(
                 write(
@@ -229,9 +233,7 @@ class LoadJob:
                     options={
                         **record_options(records, request.mapping),
                         "fastprod.validate": "false",
-                        "fastprod.max.bytes.per.second": self._rate(
-                            records.rdd.getNumPartitions() if request.max_bytes_per_second else 1
-                        ),
+                        "fastprod.max.bytes.per.second": rate,
                     },
                 )
             )

@@ -44,6 +44,7 @@ from fastprod.spark.jobs.frame_engine import (
     record_frame,
     record_options,
 )
+from fastprod.spark.jobs.tasks_at_once import tasks_at_once
 from fastprod.spark.sink.api import progress, write_stream
 from fastprod.spark.sink.write_result import WriteResult
 
@@ -225,8 +226,8 @@ class StreamJob:
             )
             records = record_frame(rows, mapping)
         kafka = dict(request.kafka)
-        parallel = max(1, self._spark.sparkContext.defaultParallelism)
         limit = request.max_bytes_per_second
+        rate = max(1, limit // tasks_at_once(self._spark)) if limit else 0
         return write_stream(
             records,
             bootstrap_servers=kafka.pop("bootstrap.servers"),
@@ -238,7 +239,7 @@ class StreamJob:
             options={
                 **record_options(records, request.mapping),
                 "fastprod.validate": "false",
-                "fastprod.max.bytes.per.second": str(max(1, limit // parallel) if limit else 0),
+                "fastprod.max.bytes.per.second": str(rate),
             },
         )
 

@@ -145,7 +145,7 @@ class SinkOptions:
         Raises:
             ConfigError: bootstrap.servers is missing, or a setting is unknown or wrong.
         """
-        if not any(name.replace("_", ".") in _SERVERS for name, _ in self.settings):
+        if not any(name in _SERVERS for name, _ in self.settings):
             raise ConfigError(MISSING_BOOTSTRAP, key="kafka.bootstrap.servers")
         for name, value in self.settings:
             _refuse_java(name, value)
@@ -169,7 +169,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         ConfigError: an option is unknown, with the nearest name, or its value is wrong.
     """
     hidden = hidden_options(given)
-    lower = {name: _own_value(name, value) for name, value in all_options(given).items()}
+    lower = {name: _own_value(name, value) for name, value in _dotted(all_options(given)).items()}
     for name in lower:
         _check_name(name)
     for name, choices in _CHOICES.items():
@@ -180,8 +180,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         for name, value in lower.items()
         if name.startswith(_PRODUCER)
     }
-    dotted = {name.replace("_", ".") for name in settings}
-    settings |= {name: each for name, each in BULK_SETTINGS.items() if name not in dotted}
+    settings = BULK_SETTINGS | settings
     topic = lower.get("topic")
     return SinkOptions(
         tuple(sorted(settings.items())),
@@ -204,6 +203,22 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         tunes_worker=_flag(lower, "fastprod.tune.worker"),
         validates=_flag(lower, "fastprod.validate"),
     )
+
+
+def _dotted(given: Mapping[str, str]) -> dict[str, str]:
+    """The options, with kafka.batch.size for kafka.batch_size.
+
+    Raises:
+        ConfigError: a setting is given by both names, with different values.
+    """
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        key = name.replace("_", ".") if name.startswith(_PRODUCER) else name
+        if found.setdefault(key, value) != value:
+            raise ConfigError(
+                f"{key} is given twice, with different values; leave one out", key=key
+            )
+    return found
 
 
 def _own_value(name: str, value: str) -> str:

@@ -43,7 +43,8 @@ def run(plan: RowPlan, options: SinkOptions, batches: Iterator[pyarrow.RecordBat
         RowError: a row was not written; it says which, and why.
         KafkaError: the producer cannot be made.
 
-    Blocks: as long as Kafka takes, each record at most delivery.timeout.ms.
+    Blocks: as long as Kafka takes, each record at most delivery.timeout.ms, and as long as the rows
+    take at `max_bytes_per_second`: the worker's next task begins when they have had it.
     """
     context = TaskContext.get()
     report = TaskReport(
@@ -132,6 +133,7 @@ class _Task:
         report.retried_rows = after["records_retried"] - self._before["records_retried"]
         report.throttle_ms = after["throttle_ms"] - self._before["throttle_ms"]
         report.sent_bytes = after["request_bytes"] - self._before["request_bytes"]
+        self._rate_limiter.wait()
         report.seconds = time.monotonic() - self._began_s
 
     def _settle_done(self) -> None:

@@ -52,6 +52,24 @@ def test_a_pause_earns_no_burst() -> None:
     assert clock.now_s - began_s == pytest.approx(1.0)
 
 
+def test_tasks_one_after_another_keep_the_rate_each_with_a_limiter_of_its_own() -> None:
+    clock = Clock()
+    for _ in range(20):
+        limiter = RateLimiter(1000, lambda: clock.now_s, clock.sleep)
+        list(limiter.pieces(3, 30))
+        limiter.wait()
+    assert clock.now_s - 100.0 == pytest.approx(0.6)
+
+
+def test_nothing_is_waited_for_without_a_limit_or_rows() -> None:
+    limiter, clock = limited(0)
+    list(limiter.pieces(10, 1000))
+    limiter.wait()
+    limiter, other = limited(1000)
+    limiter.wait()
+    assert clock.now_s == other.now_s == 100.0
+
+
 def test_empty_rows_count_too() -> None:
     limiter, clock = limited(10)
     list(limiter.pieces(20, 0))

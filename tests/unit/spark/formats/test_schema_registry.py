@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
 from pyspark.sql.types import LongType, StructType
 
+from fastprod.errors import ConfigError
 from fastprod.spark.formats import avro
 from fastprod.spark.formats.column_types import FormatError
 
@@ -26,6 +29,7 @@ class Registry(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.asked: list[tuple[str, Any]] = []
+        self.logins: list[str | None] = []
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -33,6 +37,7 @@ class Answer(BaseHTTPRequestHandler):
         assert isinstance(self.server, Registry)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path.partition("?")[0], body))
+        self.server.logins.append(self.headers["Authorization"])
         is_bad = "/bad-" in self.path
         answer = {"error_code": 42201, "message": "no"} if is_bad else {"id": 258}
         data = json.dumps(answer).encode()
@@ -85,6 +90,39 @@ def test_a_refusal_is_told_without_passwords(registry: Registry) -> None:
     with pytest.raises(FormatError, match="did not register the schema of bad-value") as caught:
         avro.plan(SCHEMA, options(registry, "me:secret@"), "bad", "value")
     assert "secret" not in str(caught.value)
+
+
+def test_a_login_may_stand_in_the_environment_or_a_file(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REGISTRY_LOGIN", "ada:hunter2")
+    (tmp_path / "login").write_text("ada:hunter2")
+    login = "schema.registry.basic.auth.user.info"
+    references = {"one": "${env:REGISTRY_LOGIN}", "two": f"${{file:{tmp_path}/login}}"}
+    for topic, reference in references.items():
+        avro.plan(SCHEMA, {**options(registry), login: reference}, topic, "value")
+    assert registry.logins == ["Basic " + base64.b64encode(b"ada:hunter2").decode()] * 2
+    with pytest.raises(FormatError) as caught:
+        avro.plan(SCHEMA, {**options(registry), login: "${env:REGISTRY_LOGIN}"}, "bad", "value")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_registrys_address_may_stand_in_the_environment(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY", options(registry, "me:secret@")["schema.registry.url"])
+    given = {"schema.registry.url": "${env:REGISTRY}"}
+    avro.plan(SCHEMA, given, "three", "value")
+    with pytest.raises(FormatError, match="did not register the schema of bad-value") as caught:
+        avro.plan(SCHEMA, given, "bad", "value")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_reference_to_nothing_is_told(registry: Registry) -> None:
+    given = {**options(registry), "schema.registry.bearer.auth.token": "${env:NO_SUCH_TOKEN}"}
+    with pytest.raises(ConfigError, match=r"schema\.registry\.bearer\.auth\.token .*NO_SUCH_TOKEN"):
+        avro.plan(SCHEMA, given, "orders", "value")
+    assert registry.asked == []
 
 
 def test_a_setting_that_the_client_does_not_know_is_told(registry: Registry) -> None:

@@ -37,6 +37,29 @@ def test_a_setting_by_another_of_its_names_is_given_once() -> None:
     assert [str(each) for each in config.bootstrap_servers] == ["127.0.0.1:9092"]
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("partitioner.class", "fastprod.partitioner:RoundRobinPartitioner"),
+        ("interceptor.classes", "fastprod.interceptors:ProducerInterceptor"),
+        ("max.block.ms", "5000"),
+        ("batch.size", "1000"),
+    ],
+)
+def test_a_setting_with_underscores_means_the_same(setting: str, value: str) -> None:
+    dotted = sink_options({**BOOTSTRAP, f"kafka.{setting}": value})
+    underscored = sink_options({**BOOTSTRAP, f"kafka.{setting.replace('.', '_')}": value})
+    assert underscored == dotted
+    assert underscored.has_plugins == (setting in ("partitioner.class", "interceptor.classes"))
+
+
+def test_a_setting_by_dots_and_by_underscores_has_one_value() -> None:
+    sink_options({**BOOTSTRAP, "kafka.sasl_password": "hunter2", "kafka.sasl.password": "hunter2"})
+    with pytest.raises(ConfigError, match=r"kafka\.sasl\.password is given twice") as raised:
+        sink_options({**BOOTSTRAP, "kafka.sasl_password": "hunter2", "kafka.sasl.password": "x"})
+    assert "hunter2" not in str(raised.value)
+
+
 def test_options_survive_pickling_and_are_the_same_whatever_their_order() -> None:
     one = sink_options({**BOOTSTRAP, "kafka.acks": "1", "topic": " t "})
     other = sink_options({"topic": "t", "kafka.acks": "1", **BOOTSTRAP})
@@ -63,6 +86,7 @@ def test_constants_and_columns_of_headers_are_told_apart() -> None:
         ({"fastprod.max.bytes.per.second": "1e6"}, "must be a whole number of bytes"),
         ({"fastprod.validate": "yes"}, "must be true or false"),
         ({"kafka.key.serializer": "x"}, "keys are serialized with ByteArraySerializer."),
+        ({"kafka.key_serializer": "x"}, "keys are serialized with ByteArraySerializer."),
         ({"kafka.value.serializer": "x"}, "value are serialized with ByteArraySerializer."),
     ],
 )
@@ -81,6 +105,7 @@ def test_an_option_that_is_not_understood_is_refused(given: dict[str, str], text
         ("ssl.keystore.location", "store.p12", "turn it into PEM: openssl pkcs12"),
         ("sasl.login.class", "org.example.Secret", "it names a Java class"),
         ("partitioner.class", "org.example.Secret", "a Java class cannot run in a Python process"),
+        ("partitioner_class", "org.example.Secret", "a Java class cannot run in a Python process"),
         ("interceptor.classes", "a.B, org.example.Secret", "a Java class cannot run"),
         ("security.protocol", "foo", "security.protocol"),
         ("transactional.id", "x", "transactional.id is refused"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterator
 import pyarrow
 import pytest
 
+from fastprod.load.rate_limiter import RateLimiter
 from fastprod.load.row_error import RowError
 from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA, PRODUCE
 from fastprod.spark.rows.bad_row import BadRow
 from fastprod.spark.rows.row_plan import RowPlan
-from fastprod.spark.sink import producer_cache
+from fastprod.spark.sink import producer_cache, task_writer
 from fastprod.spark.sink.options import SinkOptions, sink_options
 from fastprod.spark.sink.task_writer import run
 from support.peer.fixtures import PeerFactory
@@ -329,3 +331,14 @@ def test_what_a_worker_imports_after_its_first_task_is_tuned_too_but_not_for_eve
     assert max(in_sight[:4]) < 2_000
     assert in_sight[4] > 5_000
     assert in_sight[5] > 10_000
+
+
+def test_a_task_takes_as_long_as_its_rows_take_at_the_rate(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s: list[float] = []
+    standing = functools.partial(RateLimiter, clock_s=lambda: 0.0, sleep=slept_s.append)
+    monkeypatch.setattr(task_writer, "RateLimiter", standing)
+    rows = batch(value=pyarrow.array([b"0123456789"]))
+    run(VALUE, options_for(peer, fastprod__max__bytes__per__second="1000"), iter([rows]))
+    assert slept_s == [pytest.approx(rows.nbytes / 1000)]
