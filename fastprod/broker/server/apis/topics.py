@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 
 from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.topic_config import TopicConfig
@@ -20,6 +21,7 @@ from fastprod.error_codes import (
     POLICY_VIOLATION,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from fastprod.protocol.messages.create_topics import (
     CreatableTopic,
@@ -38,6 +40,9 @@ from fastprod.protocol.schema import SharedList
 
 _FIRST_DELETE_BY_ID_VERSION = 6
 _MOST_TOPICS = 10_000
+
+_NamedBy = tuple[str | None, bytes]
+"""A topic's name, or its id: the other one is None, or zero."""
 
 
 def not_controller(cluster: Cluster, node_id: int) -> TopicError | None:
@@ -245,12 +250,17 @@ class DeleteTopicsApi:
 
     def _delete_all(self, call: Call[DeleteTopicsRequest]) -> None:
         refused = not_controller(self._cluster, call.node_id)
+        may_delete_all = call.allows_cluster(Operation.DELETE)
+        counts = Counter(map(_named_by, _asked(call)))
         results = []
-        for asked in _asked(call):
+        for (name, topic_id), count in counts.items():
+            asked = DeleteTopicState(name=name, topic_id=topic_id)
             try:
                 if refused is not None:
                     raise refused
-                results.append(self._delete(call, asked))
+                if count > 1:
+                    raise TopicError(INVALID_REQUEST, f"it stands {count} times in the request")
+                results.append(self._delete(call, asked, may_delete_all, counts))
             except Exception as error:
                 results.append(_result(asked, *item_error(error)))
         call.answer(DeleteTopicsResponse(responses=results))
@@ -261,22 +271,32 @@ class DeleteTopicsApi:
         call.answer(DeleteTopicsResponse(responses=results))
 
     def _delete(
-        self, call: Call[DeleteTopicsRequest], asked: DeleteTopicState
+        self,
+        call: Call[DeleteTopicsRequest],
+        asked: DeleteTopicState,
+        may_delete_all: bool,
+        all_asked: Collection[_NamedBy],
     ) -> DeletableTopicResult:
-        name = asked.name
+        name, topic = asked.name, self._find(asked)
         if name is None:
-            topic = self._find(asked)
+            if asked.topic_id == ZERO_ID:
+                raise TopicError(INVALID_REQUEST, "a topic is named by its name or by its id")
             if topic is None:
                 raise TopicError(UNKNOWN_TOPIC_ID, "This server has no topic with that id.")
             name = topic.name
         elif asked.topic_id != ZERO_ID:
-            raise TopicError(INVALID_REQUEST, "a topic is named by its name or by its id")
-        may_know = call.allows_topic(Operation.DESCRIBE, name)
-        if not (may_know and call.allows_topic(Operation.DELETE, name)):
+            raise TopicError(INVALID_REQUEST, "a topic is named by its name or by its id, not both")
+        may_know = may_delete_all or call.allows_topic(Operation.DESCRIBE, name)
+        if may_know and topic is None:
+            raise TopicError(UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'.")
+        if not (may_know and (may_delete_all or call.allows_topic(Operation.DELETE, name))):
             # Of a topic that it may not know of, a client gets no other name than it gave.
             result = _result(asked, TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED)
             result.name = name if may_know else asked.name
             return result
+        assert topic is not None
+        if (name, ZERO_ID) in all_asked and (None, topic.id) in all_asked:
+            raise TopicError(INVALID_REQUEST, "it stands in the request by its name and by its id")
         deleted = self._cluster.topics.delete(name)
         self._deleted(deleted)
         return DeletableTopicResult(name=name, topic_id=deleted.id, error_code=NONE)
@@ -286,6 +306,10 @@ def _asked(call: Call[DeleteTopicsRequest]) -> list[DeleteTopicState]:
     if call.version >= _FIRST_DELETE_BY_ID_VERSION:
         return call.message.topics
     return [DeleteTopicState(name=name) for name in call.message.topic_names]
+
+
+def _named_by(asked: DeleteTopicState) -> _NamedBy:
+    return asked.name, bytes(asked.topic_id)
 
 
 def _result(asked: DeleteTopicState, code: int, text: str | None) -> DeletableTopicResult:

@@ -46,6 +46,11 @@ from fastprod.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from fastprod.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from fastprod.protocol.messages.replica.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from support.broker.world import BrokerWorld, batch_of, fetch_request, produce_request
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
@@ -118,6 +123,27 @@ def test_a_follower_needs_more_than_a_reader(world: BrokerWorld) -> None:
         codes.append(answer.responses[0].partitions[0].error_code)
         may(world, ADA, Operation.CLUSTER_ACTION, kind=CLUSTER)
     assert codes == [TOPIC_AUTHORIZATION_FAILED, NONE]
+
+
+def test_the_ends_of_epochs_are_for_readers_and_for_followers(world: BrokerWorld) -> None:
+    """B-D6.3: DESCRIBE of the topic (KIP-320), or CLUSTER_ACTION on the cluster."""
+
+    def ask() -> list[int]:
+        message = OffsetForLeaderEpochRequest(
+            topics=[
+                OffsetForLeaderTopic(
+                    topic=name, partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)]
+                )
+                for name in ("mine", "other")
+            ]
+        )
+        answer = world.ask("OffsetForLeaderEpoch", 4, message)
+        return [each.partitions[0].error_code for each in answer.topics]
+
+    may(world, ADA, Operation.DESCRIBE, "mine")
+    assert ask() == [NONE, TOPIC_AUTHORIZATION_FAILED]
+    may(world, ADA, Operation.CLUSTER_ACTION, kind=CLUSTER)
+    assert ask() == [NONE, NONE]
 
 
 def test_offsets_are_for_who_may_describe(world: BrokerWorld) -> None:
@@ -215,10 +241,46 @@ def test_topics_are_deleted_by_who_may_delete_them(world: BrokerWorld) -> None:
 
     refused = TOPIC_AUTHORIZATION_FAILED
     assert ask() == [("mine", refused), (None, refused), ("none", refused)]
+    asked.append(DeleteTopicState(name="other"))
+    assert ask()[1::2] == [(None, refused), ("other", refused)]
+    asked.pop()
     may(world, ADA, Operation.DESCRIBE, "other")
     assert ask()[1] == ("other", refused)
     may(world, ADA, Operation.DELETE, "*")
     assert ask() == [("mine", NONE), ("other", NONE), ("none", UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+def test_who_may_delete_in_the_cluster_may_delete_every_topic(world: BrokerWorld) -> None:
+    """B-D6.3: whatever rules there are about the topic."""
+    other = world.state.topics.get("other")
+    assert other is not None
+    asked = [
+        DeleteTopicState(name="mine"),
+        DeleteTopicState(name=None, topic_id=other.id),
+        DeleteTopicState(name="none"),
+    ]
+    may(world, ADA, Operation.DELETE, kind=CLUSTER)
+    answer = world.ask("DeleteTopics", 6, DeleteTopicsRequest(topics=asked))
+    assert [(each.name, each.error_code) for each in answer.responses] == [
+        ("mine", NONE),
+        ("other", NONE),
+        ("none", UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert world.state.topics.all() == []
+
+
+def test_who_may_know_of_a_topic_is_told_that_it_is_not_there(world: BrokerWorld) -> None:
+    """B-D6.3: and else that it may not be deleted."""
+    may(world, ADA, Operation.DESCRIBE, "mine")
+    may(world, ADA, Operation.DESCRIBE, "none")
+    message = DeleteTopicsRequest(topic_names=["mine", "none", "nobodys"])
+    answer = world.ask("DeleteTopics", 5, message)
+    assert {each.name: each.error_code for each in answer.responses} == {
+        "mine": TOPIC_AUTHORIZATION_FAILED,
+        "none": UNKNOWN_TOPIC_OR_PARTITION,
+        "nobodys": TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert world.state.topics.get("mine") is not None
 
 
 def test_a_producer_id_is_for_who_may_write_somewhere(world: BrokerWorld) -> None:

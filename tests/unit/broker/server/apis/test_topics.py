@@ -167,6 +167,40 @@ def test_a_topic_can_be_deleted_by_its_id() -> None:
         ]
 
 
+def test_a_topic_that_a_request_names_twice_stays() -> None:
+    """As in Kafka: it is not known what the client meant."""
+    with BrokerWorld(topics={"t": 1, "u": 1, "v": 1, "w": 1}) as world:
+        ids = {each.name: each.id for each in world.state.topics.all()}
+        message = DeleteTopicsRequest(
+            topics=[
+                DeleteTopicState(name="t"),
+                DeleteTopicState(name="u"),
+                DeleteTopicState(name=None, topic_id=ids["v"]),
+                DeleteTopicState(name="t"),
+                DeleteTopicState(name=None, topic_id=ids["u"]),
+                DeleteTopicState(name=None, topic_id=ids["v"]),
+                DeleteTopicState(name="w"),
+                DeleteTopicState(name=None),
+            ],
+            timeout_ms=1,
+        )
+        answer = world.ask("DeleteTopics", 6, message)
+        found = [(each.name, bytes(each.topic_id), each.error_code) for each in answer.responses]
+        assert found == [
+            ("t", bytes(16), INVALID_REQUEST),
+            ("u", bytes(16), INVALID_REQUEST),
+            (None, ids["v"], INVALID_REQUEST),
+            (None, ids["u"], INVALID_REQUEST),
+            ("w", ids["w"], NONE),
+            (None, bytes(16), INVALID_REQUEST),
+        ]
+        assert [each.name for each in world.state.topics.all()] == ["t", "u", "v"]
+        message = DeleteTopicsRequest(topic_names=["t", "u", "t"], timeout_ms=1)
+        answer = world.ask("DeleteTopics", 5, message)
+        codes = {each.name: each.error_code for each in answer.responses}
+        assert codes == {"t": INVALID_REQUEST, "u": NONE}
+
+
 def test_a_waiting_fetch_ends_and_the_producer_is_forgotten() -> None:
     """B-D4.3, B-C6.6"""
 
