@@ -443,6 +443,11 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _wait(self, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
+        if self._is_forked:
+            raise ProducerClosedError(
+                "a signal handler forked while a call waited for metadata: what comes is the "
+                "parent's; in the child make the call again"
+            )
         if self._closing:
             raise ProducerClosedError("Producer closed while send in progress")
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fastprod._core.producer.bulk_producer import BulkProducer
 from fastprod.deadline import check_timeout, slice_s
-from fastprod.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from fastprod.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+)
 from fastprod.log import Log
 
 if TYPE_CHECKING:
@@ -211,7 +216,13 @@ class TransactionalProducer(BulkProducer):
     def _await_result(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         longest_s = self._longest_s(timeout)
         deadline_s = time.monotonic() + min(longest_s, threading.TIMEOUT_MAX)
+        engine = self._engine
         while not result.wait(slice_s(deadline_s)):
+            if engine.abandoned:
+                raise ProducerClosedError(
+                    f"a signal handler forked during {result.operation}(): the transaction is the "
+                    f"parent's, and goes on there; this is the child"
+                )
             if time.monotonic() >= deadline_s:
                 raise self._late_result(result, longest_s)
         result.acknowledge()

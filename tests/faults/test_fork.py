@@ -10,8 +10,11 @@ from collections import Counter
 from typing import Any
 
 from conftest import TopicFactory
+from fastprod.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
 from kafka_cluster import KafkaCluster
 from mock_cluster import MockCluster
+from support.peer.fixtures import PeerFactory
+from support.peer.scripted_peer import Peer
 from support.processes.child_python import run_python
 from support.records.readers import read_with_confluent
 
@@ -35,7 +38,7 @@ def producer_id(producer):
 """
 
 
-def run(cluster: MockCluster | KafkaCluster, topic: str, script: str) -> dict[str, Any]:
+def run(cluster: MockCluster | KafkaCluster | Peer, topic: str, script: str) -> Any:
     """Run a script after the prelude; what it printed last."""
     text = PRELUDE + textwrap.dedent(script)
     return run_python(text, cluster.bootstrap_servers, topic).told
@@ -517,3 +520,56 @@ def test_a_signal_handler_that_forks_while_its_thread_waits(mock_cluster: MockCl
         """.replace("MOCK", str(mock_cluster.pid)),
     )
     assert len(values(mock_cluster, "t")) == 3 + 2000
+
+
+FORKING_HANDLER = """
+def told_in_both(call):
+    '''What becomes of a call in whose wait a signal's handler forks: in the child, the parent.'''
+    pids = []
+
+    def fork(*_):
+        pids.append(os.fork())
+
+    read_fd, write_fd = os.pipe()
+    signal.signal(signal.SIGALRM, fork)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        call()
+        told = "done"
+    except KafkaError as error:
+        told = type(error).__name__
+    if pids == [0]:
+        os.write(write_fd, told.encode())
+        os._exit(0)
+    forking.wait_for(pids[0])
+    os.close(write_fd)
+    return [os.read(read_fd, 1000).decode(), told]
+"""
+
+
+def test_a_handler_that_forks_leaves_a_transaction_to_the_parent(new_peer: PeerFactory) -> None:
+    """The child does not wait for what only the parent hears."""
+    script = """
+        producer = new_producer(transactional_id="ledger", max_block_ms=5_000)
+        told = {"init": told_in_both(producer.init_transactions)}
+        producer.begin_transaction()
+        send(producer, b"parent", 1)
+        told["commit"] = told_in_both(producer.commit_transaction)
+        producer.close()
+        print(json.dumps(told))
+        """
+    peer = new_peer({"t": 1}, features={"transaction.version": 2})
+    peer.on(INIT_PRODUCER_ID).delay(1)
+    peer.on(END_TXN).delay(1)
+    told = run(peer, "t", FORKING_HANDLER + textwrap.dedent(script))
+    assert told == {name: ["ProducerClosedError", "done"] for name in ("init", "commit")}
+
+
+def test_a_handler_that_forks_leaves_metadata_to_the_parent(peer: Peer) -> None:
+    script = """
+        producer = new_producer(max_block_ms=2_000)
+        print(json.dumps(told_in_both(lambda: producer.partitions_for("nowhere"))))
+        producer.close()
+        """
+    told = run(peer, "t", FORKING_HANDLER + textwrap.dedent(script))
+    assert told == ["ProducerClosedError", "MetadataTimeoutError"]
