@@ -11,10 +11,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from conftest import TopicFactory
+from fastprod.errors import ConfigError
+from fastprod.spark import write_stream
 from kafka_cluster import KafkaCluster
 from support.spark.sink import SparkSink, reports
 
 Lines = Callable[[str], None]
+PATIENCE_S = 120
 FIRST_FILE_S = int(time.time()) - 100
 
 
@@ -113,3 +116,30 @@ def test_output_mode_update_is_refused_by_spark_for_every_python_sink(
     outcome = ours.stream(counts, tmp_path / "checkpoint", "update", topic="t")
     assert outcome.error is not None
     assert "does not support Update mode" in outcome.error
+
+
+def test_with_a_continuous_trigger_no_row_is_passed_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark gives no sink in Python a row then; what it does not commit, it reads again."""
+    rows = spark.readStream.format("rate").load().selectExpr("string(value) value")
+    with pytest.raises(ConfigError, match="a continuous trigger is refused"):
+        write_stream(
+            rows,
+            topic="t",
+            bootstrap_servers="127.0.0.1:9",
+            checkpoint=str(tmp_path),
+            trigger={"continuous": "1 second"},
+        )
+    writer = rows.writeStream.format("fastprod").trigger(continuous="100 milliseconds")
+    writer = writer.option("kafka.bootstrap.servers", "127.0.0.1:9").option("topic", "t")
+    writer = writer.option("fastprod.validate", "false")
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while len(list((tmp_path / "offsets").glob("[0-9]*"))) < 10:
+            assert time.monotonic() < deadline_s, "no interval ended"
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    assert list((tmp_path / "commits").glob("[0-9]*")) == []

@@ -17,6 +17,7 @@ from fastprod.security.secret import plain_text
 from fastprod.spark.hidden_options import hiding
 from fastprod.spark.session import check_session
 from fastprod.spark.sink.commit_total import CommitTotal
+from fastprod.spark.sink.data_source import CONTINUOUS
 from fastprod.spark.sink.options import sink_options
 from fastprod.spark.sink.write_result import WriteResult
 
@@ -103,7 +104,7 @@ def write_stream(
         topic: of all rows; None: each row's column `topic`.
         output_mode: "append", "update" or "complete".
         trigger: as for ``writeStream.trigger``, such as ``{"processingTime": "5 seconds"}``; None:
-            one micro-batch after the other.
+            one micro-batch after the other.  "continuous" is refused.
         query_name: what Spark's lists show.
         guarantee: "at_least_once": a micro-batch that is repeated writes its rows again.
         kafka: further settings of the producer by Kafka's names, dots or underscores: text,
@@ -126,6 +127,8 @@ def write_stream(
             key="output_mode",
             value=output_mode,
         )
+    if (trigger or {}).get("continuous") is not None:
+        raise ConfigError(CONTINUOUS, key="trigger")
     stream = df.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
     if trigger is not None:
         stream = stream.trigger(**trigger)

@@ -36,6 +36,10 @@ from fastprod.spark.sink.task_report import TaskReport, summary
 if TYPE_CHECKING:
     import pyarrow
 
+CONTINUOUS: Final = (
+    "a continuous trigger is refused: Spark gives a sink in Python none of its rows; give "
+    "trigger(processingTime=...), or no trigger for one micro-batch after the other"
+)
 # Used in the process that commits a stream's micro-batches.
 _COMMITTING: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
@@ -119,7 +123,14 @@ class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream, each at least once."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Note what was written: the records are in Kafka already."""
+        """Note what was written: the records are in Kafka already.
+
+        Raises:
+            ConfigError: a task has not reported: with a continuous trigger Spark gives a sink in
+                Python no row, and commits what it has read; the error keeps it from that.
+        """
+        if any(each is None for each in messages):
+            raise ConfigError(CONTINUOUS, key="trigger")
         _note(self._sink_options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -160,3 +160,10 @@ def test_files_that_can_be_written_are_left_as_they_are(tmp_path: Path) -> None:
     given.writer(VALUE, overwrite=False)
     assert report.read_text() == "before\n"
     assert not total.exists()
+
+
+def test_a_commit_without_the_reports_of_its_tasks_is_refused() -> None:
+    writer = source().streamWriter(VALUE, overwrite=False)
+    writer.commit([TaskReport(0, 0), TaskReport(1, 0)], 0)
+    with pytest.raises(ConfigError, match="a continuous trigger is refused"):
+        writer.commit([None, None], 1)
