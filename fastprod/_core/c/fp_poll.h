@@ -17,6 +17,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #endif
 
@@ -30,6 +31,7 @@ typedef struct {
 
 typedef struct {
     int epoll_fd;    /* -1: poll(2) */
+    int is_exact;    /* it can end a wait at its time, and not at the next millisecond */
     uint32_t count;  /* descriptors added */
     uint32_t capacity;
     fp_ready *ready; /* filled by fp_poller_wait */
@@ -42,6 +44,22 @@ typedef struct {
     uint32_t *slot_of_fd;
     uint32_t slot_of_fd_capacity;
 } fp_poller;
+
+#if defined(__linux__) && defined(SYS_epoll_pwait2)
+/* epoll_wait with a time-out in nanoseconds: of Linux 5.11. */
+static inline int fp_epoll_exactly(int fd, void *events, int most, int64_t timeout_ns) {
+    struct {
+        int64_t s, ns;
+    } timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    return (int)syscall(SYS_epoll_pwait2, fd, events, most, &timeout, NULL, (size_t)0);
+}
+#elif defined(__linux__)
+static inline int fp_epoll_exactly(int fd, void *events, int most, int64_t timeout_ns) {
+    (void)fd, (void)events, (void)most, (void)timeout_ns;
+    errno = ENOSYS;
+    return -1;
+}
+#endif
 
 static inline void fp_poller_free(fp_poller *p) {
     if (p == NULL) return;
@@ -71,6 +89,8 @@ static inline fp_poller *fp_poller_new(int force_poll) {
             free(p);
             return NULL;
         }
+        struct epoll_event none;
+        p->is_exact = fp_epoll_exactly(p->epoll_fd, &none, 1, 0) == 0;
     }
 #else
     (void)force_poll;
@@ -179,15 +199,18 @@ static inline int fp_poll_timeout_ms(int64_t timeout_ns) {
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* Wait up to `timeout_ns` (< 0: no bound). Returns how many entries of p->ready are filled, or
+/* Wait up to `timeout_ns` (< 0: no bound), `on_time`: if it can, no longer; else up to the next
+ * millisecond, which spares who is in no hurry a timer of its own. Returns how many entries of p->ready are filled, or
  * minus the errno. A signal ends the wait with 0. */
-static inline int fp_poller_wait(fp_poller *p, int64_t timeout_ns) {
+static inline int fp_poller_wait(fp_poller *p, int64_t timeout_ns, int on_time) {
     int timeout_ms = fp_poll_timeout_ms(timeout_ns);
     int found = 0;
 #ifdef __linux__
     if (p->epoll_fd >= 0) {
         struct epoll_event *events = (struct epoll_event *)p->events;
-        int n = epoll_wait(p->epoll_fd, events, (int)p->capacity, timeout_ms);
+        int n = on_time && p->is_exact && timeout_ns >= 0
+                    ? fp_epoll_exactly(p->epoll_fd, events, (int)p->capacity, timeout_ns)
+                    : epoll_wait(p->epoll_fd, events, (int)p->capacity, timeout_ms);
         if (n < 0) return errno == EINTR ? 0 : -errno;
         for (; found < n; found++) {
             uint32_t got = events[found].events;
@@ -199,6 +222,7 @@ static inline int fp_poller_wait(fp_poller *p, int64_t timeout_ns) {
         return found;
     }
 #endif
+    (void)on_time;
     int left = poll(p->fds, p->count, timeout_ms);
     if (left < 0) return errno == EINTR ? 0 : -errno;
     for (uint32_t i = 0; i < p->count && left > 0; i++) {

@@ -15,6 +15,7 @@ from fastprod._core.engine.control_commands cimport obey_small
 from fastprod._core.drive.lent_socket cimport (
     lent_can_be, lent_drive, lent_heard, lent_is_there, lent_leave, lent_return, lent_watch,
 )
+from fastprod._core.engine.gathering cimport gathering_check
 from fastprod._core.engine.load_table cimport update_load
 from fastprod._core.engine.node_connection cimport node_count_bytes, node_drop, node_receive
 from fastprod._core.engine.ready_list cimport look_at_touched, node_of, take_announced, touch
@@ -81,6 +82,7 @@ cdef void _begin(IoThread* io) noexcept nogil:
     io.now_ns = fp_now_ns()
     io.wake_ns = io.now_ns + LONGEST_NS
     io.driven_ns = io.now_ns
+    gathering_check(io)
 
 
 cdef bint _needs_thread(IoThread* io, Node* node) noexcept nogil:
@@ -88,6 +90,7 @@ cdef bint _needs_thread(IoThread* io, Node* node) noexcept nogil:
     return (
         min(io.wake_ns, timer_next_ns(&io.waits), timer_next_ns(&io.expiries))
         < io.asleep_until_ns
+        or 0 < io.gather_until_ns < io.asleep_until_ns
         or fp_load_i32(&io.stop) != RUN or io.fatal_code != 0
         or fp_load_i32_acq(&io.commands.count) > 0
         or io.selector.loop.due != NULL or io.touched != NULL

@@ -115,6 +115,7 @@ cdef struct Accumulator:
     uint16_t codec
     int32_t closed                  # atomic
     int32_t flushing                # atomic: flushes under way
+    int32_t gathering               # atomic: so many records the next request still waits for
     int32_t kicks                   # atomic: +1 whenever there may be something to do
     void* announced                 # atomic Partition*: stack of those that changed
     int64_t cancelled_total         # atomic counter: records that were taken back

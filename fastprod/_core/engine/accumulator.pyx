@@ -10,7 +10,7 @@ from fastprod._core.bytes.buffer_pool cimport (
 )
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_NOMEM, FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport (
-    fp_add_i32, fp_add_i64, fp_cas_ptr, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy,
+    fp_add_i32, fp_add_i64, fp_cas_ptr, fp_load_i32, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy,
     fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel,
     fp_store_i64, fp_store_ptr, fp_xchg_i32,
 )
@@ -43,8 +43,10 @@ cdef FpStatus accumulator_init(Accumulator* a, size_t buffer_bytes) noexcept nog
 
 
 cdef void _urge(void* argument, void* partition) noexcept nogil:
-    accumulator_announce(<Accumulator*>argument, <Partition*>partition)
-    accumulator_kick(<Accumulator*>argument)
+    cdef Accumulator* a = <Accumulator*>argument
+    accumulator_announce(a, <Partition*>partition)
+    if fp_load_i32(&a.gathering) <= 0:      # else the I/O thread wakes by itself
+        accumulator_kick(a)
 
 
 cdef void accumulator_destroy(Accumulator* a) noexcept nogil:
@@ -401,6 +403,10 @@ cdef FpStatus accumulator_append(
     fp_mutex_unlock(&target.lock)
     if extra != NULL:
         pool_give(&a.pool, extra)
+    if status == FP_OK and fp_load_i32(&a.gathering) > 0:
+        if fp_add_i32(&a.gathering, -1) > 0:
+            return FP_OK        # the I/O thread wakes by itself
+        wake = True
     if wake:
         if out.waits == 0 or a.send_now == NULL or not a.send_now(a.io, target, out.waits):
             accumulator_kick(a)

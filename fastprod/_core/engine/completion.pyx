@@ -25,6 +25,7 @@ from fastprod._core.engine.control_queue cimport (
     Event, FAULT_MISSING, ON_FAILED, ON_FATAL, ON_LEADER_HINT, ON_METADATA_WANTED,
     ON_PROTOCOL_ERROR, event_new, event_push,
 )
+from fastprod._core.engine.gathering cimport gathering_begin
 from fastprod._core.engine.histogram cimport histogram_add, raise_maximum
 from fastprod._core.engine.in_flight cimport Request
 from fastprod._core.engine.produce_codec cimport (
@@ -386,6 +387,7 @@ cdef FpStatus produce_answered(
     histogram_add(&node.counters.latency, io.now_ns - request.sent_ns, 1)
     if whole.throttle_ms > 0 and request.version >= PRODUCE_THROTTLE_VERSION:
         node_throttle(node, io.now_ns + <int64_t>whole.throttle_ms * MS)
+    gathering_begin(io, request)
     produce_open(&reader, p, size, request.version)
     while produce_next(&reader, &answer) == FP_OK:
         at = produce_find(request, &answer, following, &io.counters.places_compared)

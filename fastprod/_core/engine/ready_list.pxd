@@ -26,6 +26,8 @@ cdef void touch_overdue(IoThread* io) noexcept nogil
 # Put every partition that was touched where it belongs now.
 cdef void look_at_touched(IoThread* io) noexcept nogil
 
+# Every linger is off: somebody flushes, or a transaction or all ends.
+cdef bint is_pressed(IoThread* io) noexcept nogil
 # Is there a batch to send to `node` now? Lowers io.wake_ns to when there may be.
 cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil
 # May what lingers go with a request to `node`?

@@ -250,7 +250,7 @@ cdef void look_at_touched(IoThread* io) noexcept nogil:
 
 # Nodes.
 
-cdef bint _is_pressed(IoThread* io) noexcept nogil:
+cdef bint is_pressed(IoThread* io) noexcept nogil:
     """Every linger is off: somebody flushes, or a transaction or all ends."""
     cdef int32_t closed = fp_load_i32_acq(&io.accumulator.closed)
     return (
@@ -294,12 +294,12 @@ cdef bint _has_gathered(IoThread* io, Node* node) noexcept nogil:
 
 
 cdef bint node_takes_along(IoThread* io, Node* node) noexcept nogil:
-    return not io.adaptive or _is_pressed(io) or _has_gathered(io, node)
+    return not io.adaptive or is_pressed(io) or _has_gathered(io, node)
 
 
 cdef bint _ends_lingers(IoThread* io, Node* node) noexcept nogil:
     cdef bint is_short = fp_load_i32_acq(&io.accumulator.pool.waiting) > 0
-    if _is_pressed(io):
+    if is_pressed(io):
         return True
     if not io.adaptive:
         return is_short

@@ -25,6 +25,7 @@ from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.transaction.awaited_end cimport awaited_end_destroy, awaited_end_init
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.transaction.held_transaction cimport question_handler
+from fastprod._core.engine.gathering cimport gathering_check
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, REQUEST_PRODUCE, REQUEST_QUESTION, Request, in_flight_can_send,
     next_correlation_id, request_free,
@@ -254,6 +255,9 @@ cdef void serve_node(IoThread* io, Node* node) noexcept nogil:
     if node.is_held or node.successor != NULL:
         _stamp_ready(io, node)
         return
+    if io.gather_until_ns != 0:
+        _stamp_ready(io, node)
+        return
     for _i in range(MOST_REQUESTS):
         if not _can_take(io, node):
             _stamp_ready(io, node)
@@ -310,6 +314,7 @@ cdef bint _turn(IoThread* io) noexcept nogil:
         # What a caller sends then times out after we would have woken anyway: it need not wake us.
         io.wake_ns = min(io.wake_ns, io.now_ns + io.request_timeout_ns // 2)
     io.counters.loops += 1
+    gathering_check(io)
     take_announced(io)      # first: what was commanded before an announcement goes before it
     obey_all(io)
     if io.fatal_code != 0:      # also at the end: what has failed for good was not given up
@@ -342,6 +347,7 @@ cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil:
     cdef int64_t sleep_ns
     selector_park(&io.selector)
     io.asleep_until_ns = io.wake_ns
+    io.selector.ends_on_time = io.gather_until_ns != 0
     sleep_ns = io.wake_ns - fp_now_ns()
     if sleep_ns < 0 or fp_load_i32(&io.accumulator.kicks) != kicks:
         return 0

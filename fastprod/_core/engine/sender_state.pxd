@@ -223,6 +223,7 @@ cdef struct IoThread:
     uint64_t random_state
     Partition* touched          # borrowed; to be looked at
     int32_t listed_count        # partitions on some node's list
+    int64_t gather_until_ns     # what is ready waits for other records so long; 0: it does not
     TimerHeap waits             # their linger and backoff
     TimerHeap expiries
     Topic** busy                # owned; topics whose load table somebody may use

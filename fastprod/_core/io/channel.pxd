@@ -17,6 +17,7 @@ cdef extern from "c/fp_poll.h" nogil:
         uint32_t ready
     ctypedef struct fp_poller:
         int epoll_fd                # -1: poll(2)
+        int is_exact
         fp_ready* ready
 
 cdef enum ChannelState:

@@ -54,7 +54,7 @@ cdef extern from "c/fp_poll.h" nogil:
     void fp_poller_abandon(fp_poller* p) noexcept
     int fp_poller_add(fp_poller* p, int fd, void* cookie, uint32_t interest) noexcept
     void fp_poller_remove(fp_poller* p, int fd, uint32_t interest) noexcept
-    int fp_poller_wait(fp_poller* p, int64_t timeout_ns) noexcept
+    int fp_poller_wait(fp_poller* p, int64_t timeout_ns, int on_time) noexcept
     const char* fp_poller_name(const fp_poller* p) noexcept
 
 cdef extern from "c/fp_sock.h" nogil:
@@ -309,7 +309,8 @@ cdef FpStatus selector_poll(Selector* s, int64_t timeout_ns, int64_t max_idle_ns
     started_ns = fp_now_ns()
     if s.owner_lock != NULL:
         fp_mutex_unlock(s.owner_lock)
-    ready_count = fp_poller_wait(s.loop.poller, 0 if has_due else timeout_ns)
+    ready_count = fp_poller_wait(
+        s.loop.poller, 0 if has_due else timeout_ns, s.ends_on_time)
     fp_store_i32(&s.parked, 0)
     if s.owner_lock != NULL:
         fp_mutex_lock(s.owner_lock)

@@ -51,6 +51,14 @@ class SenderDoor:
         """What the last append that got None would have had to wait for."""
     def set_flushing(self, count: int) -> None:
         """So many flushes are under way."""
+    def pretend_waiting(self, future: RecordFuture, count: int) -> None:
+        """As if so many threads more, or fewer, waited for the batch of a record."""
+    @property
+    def gathering(self) -> int:
+        """How many records the next request still waits for."""
+    @property
+    def kicks(self) -> int:
+        """How often the I/O thread was woken, or told to look again."""
     def hold_memory(self, size_bytes: int) -> None:
         """Take this much of the pool out of use, in place of what was held before."""
     def wait_in_line(self, size_bytes: int) -> bool:

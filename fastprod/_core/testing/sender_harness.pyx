@@ -14,7 +14,7 @@ from fastprod._core.bytes.buffer_pool cimport (
     Slab, Waiter, pool_cancel, pool_give, pool_queue, pool_take,
 )
 from fastprod._core.bytes.fp_status cimport FP_BLOCKED, FP_EXHAUSTED, FP_OK, FpStatus, check
-from fastprod._core.bytes.sync cimport fp_now_ns
+from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
 from fastprod._core.delivery.future cimport RecordFuture, new_future
 from fastprod._core.delivery.result cimport ERR_ABORTED
 from fastprod._core.engine.accumulator cimport (
@@ -27,6 +27,7 @@ from fastprod._core.engine.completion cimport (
 from fastprod._core.engine.control_commands cimport obey_all, serve_transaction
 from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.engine.engine cimport Engine, TopicRef
+from fastprod._core.engine.gathering cimport gathering_check
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.engine.in_flight cimport Request, request_free, request_new
 from fastprod._core.engine.load_table cimport mark_busy, update_load
@@ -193,6 +194,7 @@ cdef class SenderDoor:
 
     cdef int _turn(self) except -1:
         """What the I/O thread does before it serves the nodes, but for expiry."""
+        gathering_check(&self.engine.io)
         obey_all(&self.engine.io)
         take_announced(&self.engine.io)
         touch_overdue(&self.engine.io)
@@ -318,6 +320,20 @@ cdef class SenderDoor:
         abort_all(&self.engine.io, ERR_ABORTED)
         for handle in sorted(self.requests):
             self.fail(handle)
+
+    def pretend_waiting(self, RecordFuture future, int32_t count):
+        """As if so many threads more, or fewer, waited for the batch of a record."""
+        fp_add_i32(&future.result_.waiters, count)
+
+    @property
+    def gathering(self):
+        """How many records the next request still waits for."""
+        return fp_load_i32(&self.engine.accumulator.gathering)
+
+    @property
+    def kicks(self):
+        """How often the I/O thread was woken, or told to look again."""
+        return fp_load_i32(&self.engine.accumulator.kicks)
 
     def hold_memory(self, size_t size_bytes):
         """Take this much of the pool out of use, in place of what was held before."""
