@@ -221,6 +221,9 @@ class Broker(BrokerSecurity):
             self._planned.use_timer(self._state.purgatory)
             for name, partition_count in self._topics.items():
                 self._make_first_topic(name, partition_count)
+            # All before the first serves: a client that was told of fewer forgets the others.
+            for server in self._servers:
+                server.join()
             for server in self._servers:
                 server.up()
             self._refuse_if_stopped()

@@ -91,6 +91,15 @@ class NodeServer:
     def __repr__(self) -> str:
         return f"Node({self.id}, {self.first}, {'up' if self.is_up else 'down'})"
 
+    def join(self) -> None:
+        """Be one of the nodes that clients are told of; `up` does it, too.
+
+        Raises:
+            OSError: new leaders cannot be written down.
+        """
+        address = NodeAddress(self.id, *self.first, self.endpoints)
+        self._state.cluster.node_up(address)
+
     def up(self) -> None:
         """See `Node.up`."""
         while True:
@@ -114,7 +123,8 @@ class NodeServer:
         if not self._reads:
             server.set_reading(False)
         try:
-            self._state.cluster.node_up(NodeAddress(self.id, *self.first, self.endpoints))
+            if not self._state.cluster.is_up(self.id):
+                self.join()
         finally:
             self._is_started = True
             try:
@@ -198,8 +208,7 @@ class NodeServer:
         """
         with self._lock:
             if self._is_started and self.id in self._state.replication.reachability.cut_off:
-                address = NodeAddress(self.id, *self.first, self.endpoints)
-                self._state.cluster.node_up(address)
+                self.join()
 
     def begin_shutdown(self) -> None:
         """Tell its threads to end."""

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from fastprod.broker import Broker
-from fastprod.broker.node import Node
+from fastprod.broker.node import Node, NodeServer
 from fastprod.broker.server.node_services import NodeServices
 from fastprod.errors import IllegalStateError
+from fastprod.protocol.messages.metadata import MetadataRequest
+from support.broker.sasl_client import SaslClient
 from support.broker.world import wait_for
 
+METADATA = 3
 PATIENCE_S = 20.0
 ASK_FOR_VERSIONS = struct.pack(">hhih", 18, 0, 7, -1)
 
@@ -50,6 +53,25 @@ def test_a_node_that_is_down_is_not_there_and_comes_back_at_its_address() -> Non
         assert (node.host, node.port) == address
         with connect(node) as client:
             assert is_answered(client)
+
+
+def test_the_first_node_to_serve_tells_of_all_nodes_and_leaders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[list[int], list[int]]] = []
+    bring_up = NodeServer.up
+
+    def ask_when_up(server: NodeServer) -> None:
+        bring_up(server)
+        with SaslClient(server.port) as client:
+            metadata = client.ask(METADATA, 9, MetadataRequest(topics=None))
+        (topic,) = metadata.topics
+        nodes = [each.node_id for each in metadata.brokers]
+        told.append((nodes, sorted(each.leader_id for each in topic.partitions)))
+
+    monkeypatch.setattr(NodeServer, "up", ask_when_up)
+    with Broker(brokers=3, topics={"t": 3}):
+        assert told == [([0, 1, 2], [0, 1, 2])] * 3
 
 
 def test_partitions_move_away_from_a_node_that_goes_down() -> None:
