@@ -177,6 +177,9 @@ class NodeServices:
         self._removal_worker = OverflowWorker("fastprod-broker-removal")
         if self._directory is not None and (left := self._directory.deleted_folders()):
             self._removal_worker.put(lambda: self._remove(left))
+        # From now on: what it decides is not overwritten by what was restored, and folders that it
+        # removes are not taken for ones that an earlier run has left.
+        self.replication.decide_by(self.cluster.decide)
         self._coordinate()
         self.replica_manager = ReplicaManager(self.topics, self.transaction_coordinator)
         self.request_log = RequestLog(config.request_log_size)
@@ -261,7 +264,6 @@ class NodeServices:
             self.replication.node_changed,
             self.replication.retry_later,
         )
-        self.replication.decide_by(self.cluster.decide)
         for topic in saved:
             self.topics.restore(topic)
         self._is_restoring = False

@@ -7,18 +7,24 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fastprod.broker import Broker
 from fastprod.broker.cluster import topic_journal
+from fastprod.broker.cluster.data_directory import DataDirectory
+from fastprod.broker.cluster.decision import Decision
+from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.errors import ConfigError
 from fastprod.protocol.messages.init_producer_id import InitProducerIdRequest
-from support.broker.world import PATIENCE_S, BrokerWorld, batch_of
+from support.broker.world import PATIENCE_S, BrokerWorld, batch_of, wait_for
 
+LONG_ENOUGH_TO_FETCH_S = 0.5
 ASK_FOR_ID = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
 
 
@@ -336,3 +342,33 @@ def test_a_log_is_looked_after_from_its_first_record_on() -> None:
             assert not world.state.log_upkeep.has_thread
             world.produce(batch_of(b"a"))
             assert world.state.log_upkeep.has_thread is not discard
+
+
+def test_what_is_decided_in_a_start_is_not_overwritten_by_what_was_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: dict[str, Any] = {"brokers": 2, "default_replication_factor": 2, "data_dir": tmp_path}
+    with Broker(topics={"t": 1}, **words) as broker:
+        broker.nodes[1].kill()
+    has_decided = threading.Event()
+    decide, write = Topics.decide, DataDirectory.write_cluster
+
+    def notice(topics: Topics, decisions: Mapping[Partition, Decision]) -> None:
+        decide(topics, decisions)
+        has_decided.set()
+
+    def write_late(directory: DataDirectory, *state: Any) -> None:
+        has_decided.wait(LONG_ENOUGH_TO_FETCH_S)
+        write(directory, *state)
+
+    monkeypatch.setattr(Topics, "decide", notice)
+    monkeypatch.setattr(DataDirectory, "write_cluster", write_late)
+    with Broker(**words) as again:
+        partition = again._running().topics.partition("t", 0)
+        assert partition is not None
+        wait_for(lambda: partition.isr == [0, 1])
+        shutil.copytree(tmp_path, tmp_path.with_name("killed"))
+    directory = DataDirectory(tmp_path.with_name("killed"))
+    _, (saved,) = directory.read_cluster()
+    directory.close()
+    assert saved.partitions[0].isr == [0, 1]
