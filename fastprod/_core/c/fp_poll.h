@@ -19,6 +19,9 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#if !defined(SYS_epoll_pwait2) && (defined(__x86_64__) || defined(__aarch64__))
+#define SYS_epoll_pwait2 441 /* headers of an older Linux than it may run on */
+#endif
 #endif
 
 #define FP_POLL_IN 1u

@@ -149,6 +149,14 @@ cdef struct LentSocket:
     int guard_fd                # a timer that wakes the I/O thread; -1: none yet
     int64_t guard_ns            # when it does
 
+# How many records came when the next request waited for those of the threads that had been woken.
+cdef struct GatherHabit:
+    int32_t awaited             # records that the last one waited for
+    int32_t most                # waits for no more: no more came the last time; 0: for all
+    int32_t kept_count          # requests since then for which no time was lost
+    int32_t trial_after         # so many of them, and the next one waits for all again
+
+
 cdef struct IoThread:
     # OWNER    the engine.   FREED BY the engine after the thread has ended.
     # THREADS  who holds `loop_lock`, the I/O thread but while it sleeps; but for what says
@@ -224,6 +232,7 @@ cdef struct IoThread:
     Partition* touched          # borrowed; to be looked at
     int32_t listed_count        # partitions on some node's list
     int64_t gather_until_ns     # what is ready waits for other records so long; 0: it does not
+    GatherHabit gather_habit
     TimerHeap waits             # their linger and backoff
     TimerHeap expiries
     Topic** busy                # owned; topics whose load table somebody may use

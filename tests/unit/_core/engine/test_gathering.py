@@ -16,6 +16,8 @@ from support.oracle import kio_codec
 MANY = 4
 LONGEST_MS = 0.4
 ROUND_TRIP_MS = 1.0
+FIRST_TRIAL = 4
+"""Requests after a time that was lost; the next one waits for all again."""
 
 
 @contextmanager
@@ -137,3 +139,58 @@ def test_an_answer_that_tells_nobody_gathers_nothing() -> None:
             sender.send()
         sender.succeed(sender.drain())
         assert sender.door.gathering == 0
+
+
+def send_next(sender: Steps, count: int) -> None:
+    """So many of the threads that were woken send in time, and their records are answered."""
+    for _ in range(count):
+        sender.send()
+    sender.pass_time(LONGEST_MS + 0.01)
+    handle = sender.drain()
+    assert sender.door.gathering == 0
+    sender.succeed(handle)
+
+
+def test_time_is_not_lost_again_on_threads_that_do_something_else_first() -> None:
+    with connected() as (sender, _):
+        wake_together(sender)
+        send_next(sender, MANY - 1)
+        wake_together(sender)
+        assert sender.door.gathering == MANY - 1
+        send_next(sender, 1)
+        for _ in range(FIRST_TRIAL):
+            wake_together(sender)
+            assert sender.door.gathering == 0, "one is not worth the wait"
+        wake_together(sender)
+        assert sender.door.gathering == MANY, "they may have changed their habits"
+
+
+def test_all_are_waited_for_the_more_seldom_the_more_often_it_was_in_vain() -> None:
+    with connected() as (sender, _):
+        for fold in (1, 2):
+            wake_together(sender)
+            send_next(sender, 1)
+            for _ in range(fold * FIRST_TRIAL):
+                wake_together(sender)
+                assert sender.door.gathering == 0
+        wake_together(sender)
+        send_next(sender, MANY)
+        wake_together(sender)
+        assert sender.door.gathering == MANY
+        send_next(sender, MANY - 1)
+        for _ in range(FIRST_TRIAL):
+            wake_together(sender)
+            assert sender.door.gathering == MANY - 1
+            send_next(sender, MANY - 1)
+        wake_together(sender)
+        assert sender.door.gathering == MANY, "that they came made the next trial come soon"
+
+
+def test_a_flush_says_nothing_of_who_comes() -> None:
+    with connected() as (sender, _):
+        wake_together(sender)
+        sender.door.set_flushing(1)
+        sender.door.serve(0)
+        sender.door.set_flushing(0)
+        wake_together(sender)
+        assert sender.door.gathering == MANY
