@@ -15,7 +15,7 @@ from fastprod._core.engine.control_commands cimport obey_small
 from fastprod._core.drive.lent_socket cimport (
     lent_can_be, lent_drive, lent_heard, lent_is_there, lent_leave, lent_return, lent_watch,
 )
-from fastprod._core.engine.gathering cimport gathering_check
+from fastprod._core.drive.gathering cimport gathering_check
 from fastprod._core.engine.load_table cimport update_load
 from fastprod._core.engine.node_connection cimport node_count_bytes, node_drop, node_receive
 from fastprod._core.engine.ready_list cimport look_at_touched, node_of, take_announced, touch

@@ -25,7 +25,7 @@ from fastprod._core.engine.control_queue cimport (
     Event, FAULT_MISSING, ON_FAILED, ON_FATAL, ON_LEADER_HINT, ON_METADATA_WANTED,
     ON_PROTOCOL_ERROR, event_new, event_push,
 )
-from fastprod._core.engine.gathering cimport gathering_begin
+from fastprod._core.drive.gathering cimport gathering_begin
 from fastprod._core.engine.histogram cimport histogram_add, raise_maximum
 from fastprod._core.engine.in_flight cimport Request
 from fastprod._core.engine.produce_codec cimport (

@@ -25,7 +25,7 @@ from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.transaction.awaited_end cimport awaited_end_destroy, awaited_end_init
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.transaction.held_transaction cimport question_handler
-from fastprod._core.engine.gathering cimport gathering_check
+from fastprod._core.drive.gathering cimport gathering_check
 from fastprod._core.engine.in_flight cimport (
     REQUEST_CONTROL, REQUEST_PRODUCE, REQUEST_QUESTION, Request, in_flight_can_send,
     next_correlation_id, request_free,

@@ -21,8 +21,8 @@ cdef struct Selector:
     fp_wake wake                # readable when somebody called selector_wake
     fp_mutex wake_lock          # held to write to `wake` and to close it
     int32_t parked              # atomic: 1 while the poller may sleep
-    bint ends_on_time           # polls end at their time-out, if the poller can (`is_exact`), and
-                                # not at the next millisecond
+    # Polls end at their time-out, if the poller can (`is_exact`), not at the next millisecond.
+    bint ends_on_time
     fp_mutex* owner_lock        # borrowed; held by who polls, but not while it sleeps; or NULL
     int64_t max_receive_bytes   # frame limit of every new channel, < 0: none
     Channel** channels          # owned; `channel_count` live channels

@@ -27,7 +27,7 @@ from fastprod._core.engine.completion cimport (
 from fastprod._core.engine.control_commands cimport obey_all, serve_transaction
 from fastprod._core.engine.drain cimport node_drain
 from fastprod._core.engine.engine cimport Engine, TopicRef
-from fastprod._core.engine.gathering cimport gathering_check
+from fastprod._core.drive.gathering cimport gathering_check
 from fastprod._core.engine.expiry cimport abort_all, expire
 from fastprod._core.engine.in_flight cimport Request, request_free, request_new
 from fastprod._core.engine.load_table cimport mark_busy, update_load

@@ -172,11 +172,7 @@ class NodeServices:
             if self._directory is not None:
                 self._directory.close()
             raise
-        self.overflow_worker = OverflowWorker("fastprod-broker-overflow")
-        self.topic_worker = OverflowWorker("fastprod-broker-topics")
-        self._removal_worker = OverflowWorker("fastprod-broker-removal")
-        if self._directory is not None and (left := self._directory.deleted_folders()):
-            self._removal_worker.put(lambda: self._remove(left))
+        self._make_workers()
         # From now on: what it decides is not overwritten by what was restored, and folders that it
         # removes are not taken for ones that an earlier run has left.
         self.replication.decide_by(self.cluster.decide)
@@ -188,6 +184,14 @@ class NodeServices:
         self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
         self.cluster.when_moved(self.wake_all)
+
+    def _make_workers(self) -> None:
+        """And begin to remove the folders that an earlier run has left."""
+        self.overflow_worker = OverflowWorker("fastprod-broker-overflow")
+        self.topic_worker = OverflowWorker("fastprod-broker-topics")
+        self._removal_worker = OverflowWorker("fastprod-broker-removal")
+        if self._directory is not None and (left := self._directory.deleted_folders()):
+            self._removal_worker.put(lambda: self._remove(left))
 
     def _new_checkpoints(self) -> HighWatermarkCheckpoints | None:
         if self._directory is None:

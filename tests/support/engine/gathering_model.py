@@ -1,6 +1,6 @@
 """Who gathers: two callers and the I/O thread, every interleaving of their steps.
 
-The steps are those of `fastprod/_core/engine/gathering.pyx` and of `accumulator_append`, cut at the
+The steps are those of `fastprod/_core/drive/gathering.pyx` and of `accumulator_append`, cut at the
 atomics. Each caller sends one record to the same partition and waits for it.
 """
 
