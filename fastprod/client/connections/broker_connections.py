@@ -233,6 +233,8 @@ class BrokerConnections:
             node = self._metadata.cluster.node(node_id)
             if node is None:
                 continue  # the engine asks once: it stays wanted until metadata knows it again
+            if self._probes is not None and self._probes.is_running(node_id):
+                continue  # its connection has ended already, which is told behind the probe
             if self._states.can_connect(node_id, now_ms):
                 self.connect(node, now_ms)
             if not self._states.is_disconnected(node_id):

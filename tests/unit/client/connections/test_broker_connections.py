@@ -200,9 +200,9 @@ def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
     assert world.sent() == []
 
 
-def _listener_of(world: World, listener: CountingListener) -> None:
-    """The bootstrap server's address is the listener's."""
-    world.client._connections._addresses[-1] = Address(socket.AF_INET, *listener.address)
+def _listener_of(world: World, listener: CountingListener, node_id: int = -1) -> None:
+    """The address of a node, by default the bootstrap server, is the listener's."""
+    world.client._connections._addresses[node_id] = Address(socket.AF_INET, *listener.address)
 
 
 def _turn_until_told(world: World) -> str:
@@ -250,6 +250,32 @@ def test_a_broker_that_speaks_neither_is_an_ordinary_loss() -> None:
         assert "closed the connection before it answered ApiVersions" in _turn_until_told(world)
     assert world.states.is_disconnected(-1)
     assert world.metadata.standing_error is None
+
+
+def test_a_node_that_is_wanted_while_it_is_probed_is_connected_to_behind_that() -> None:
+    """P-F.2: the engine asks once, and its connection has ended already."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    ((_, _, leaders),) = world.engine.take("set_topic")
+    slot, node_id = leaders[0][0], leaders[0][2]
+    world.tell(EventKind.ON_CONNECT_WANTED, slot)
+    world.turn()
+    assert len(world.engine.take("connect")) == 1
+    world.tell(EventKind.ON_CONNECTED, slot)
+    with CountingListener(None) as listener:
+        _listener_of(world, listener, node_id)
+        world.tell(EventKind.ON_DISCONNECTED, slot, reason=CloseReason.CLOSE_REMOTE)
+        world.tell(EventKind.ON_CONNECT_WANTED, slot)
+        world.turn()
+        assert world.engine.take("connect") == []
+        world.engine.commands.clear()
+        assert "closed the connection before it answered" in _turn_until_told(world)
+    world.now_ms += 2_000
+    world.turn()
+    assert slot in [each[0] for each in world.engine.take("connect")]
 
 
 def test_a_broker_that_has_answered_before_is_not_probed() -> None:
