@@ -203,8 +203,8 @@ static inline int fp_poll_timeout_ms(int64_t timeout_ns) {
 }
 
 /* Wait up to `timeout_ns` (< 0: no bound), `on_time`: if it can, no longer; else up to the next
- * millisecond, which spares who is in no hurry a timer of its own. Returns how many entries of p->ready are filled, or
- * minus the errno. A signal ends the wait with 0. */
+ * millisecond, which spares who is in no hurry a timer of its own. Returns how many entries of
+ * p->ready are filled, or minus the errno. A signal ends the wait with 0. */
 static inline int fp_poller_wait(fp_poller *p, int64_t timeout_ns, int on_time) {
     int timeout_ms = fp_poll_timeout_ms(timeout_ns);
     int found = 0;

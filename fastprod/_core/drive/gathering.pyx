@@ -3,9 +3,9 @@
 An answer wakes all whose records were in it. The first of them would send its next record at once,
 and the others theirs behind it: two requests where one would do, and each costs client and broker
 far more than a record in it. So the next request leaves when as many records have come as threads
-were woken or still wait, at the latest after 0.4 ms, and after 8 times what the last one took. It
-concerns threads that wait by `result` and the like, three or more of them in one request, and a
-producer that was not given `linger_ms`.
+were woken or still wait, or when 0.4 ms, or 8 times what the last request took, have passed since
+the last answer that woke some. It concerns threads that wait by `result` and the like, three or
+more of them in one request, and a producer that was not given `linger_ms`.
 
 Threads that do something else before they send again do not come in that time, and the others would
 wait for them in vain, each time. So after a time that was lost, no request waits for more records

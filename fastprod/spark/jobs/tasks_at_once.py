@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 _LOOK_S: Final = 0.5
+_LOOKS: Final = 20
 
 
 def tasks_at_once(spark: SparkSession) -> int:
@@ -16,14 +17,17 @@ def tasks_at_once(spark: SparkSession) -> int:
     It is not ``defaultParallelism``: users set that by ``spark.default.parallelism``, and on a
     cluster it is 2 until executors have come.
 
-    Blocks: until the first executor is there, and 0.5 s, or longer while others come.  Those that
-    come later are not counted.
+    Blocks: until the first executor is there, and 0.5 s, or while others come up to 10 s.  Those
+    that come later are not counted.
     """
     spark.range(0, 1, 1, 1).count()
-    known, found = -1, _now(spark)
-    while found != known:
+    found = _now(spark)
+    for _ in range(_LOOKS):
+        known = found
         time.sleep(_LOOK_S)
-        known, found = found, _now(spark)
+        found = _now(spark)
+        if found == known:
+            break
     return max(1, found)
 
 

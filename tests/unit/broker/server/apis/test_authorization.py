@@ -225,15 +225,20 @@ def test_topics_are_made_by_who_may_create_them(world: BrokerWorld) -> None:
     assert len(found["c"].configs) > 10
 
 
-def test_topics_are_deleted_by_who_may_delete_them(world: BrokerWorld) -> None:
-    """B-D6.3: an id tells no name to who may not know it."""
+def deleted_by_name_and_id(world: BrokerWorld) -> list[DeleteTopicState]:
+    """A topic by its name, another by its id, and one that is not there."""
     other = world.state.topics.get("other")
     assert other is not None
-    asked = [
+    return [
         DeleteTopicState(name="mine"),
         DeleteTopicState(name=None, topic_id=other.id),
         DeleteTopicState(name="none"),
     ]
+
+
+def test_topics_are_deleted_by_who_may_delete_them(world: BrokerWorld) -> None:
+    """B-D6.3: an id tells no name to who may not know it."""
+    asked = deleted_by_name_and_id(world)
 
     def ask() -> list[tuple[str | None, int]]:
         answer = world.ask("DeleteTopics", 6, DeleteTopicsRequest(topics=asked))
@@ -252,13 +257,7 @@ def test_topics_are_deleted_by_who_may_delete_them(world: BrokerWorld) -> None:
 
 def test_who_may_delete_in_the_cluster_may_delete_every_topic(world: BrokerWorld) -> None:
     """B-D6.3: whatever rules there are about the topic."""
-    other = world.state.topics.get("other")
-    assert other is not None
-    asked = [
-        DeleteTopicState(name="mine"),
-        DeleteTopicState(name=None, topic_id=other.id),
-        DeleteTopicState(name="none"),
-    ]
+    asked = deleted_by_name_and_id(world)
     may(world, ADA, Operation.DELETE, kind=CLUSTER)
     answer = world.ask("DeleteTopics", 6, DeleteTopicsRequest(topics=asked))
     assert [(each.name, each.error_code) for each in answer.responses] == [
