@@ -202,10 +202,44 @@ def spark_steps() -> list[Step]:
     ]
 
 
+def bench_steps() -> list[Step]:
+    """The benchmarks."""
+    return [
+        Step(
+            "peers", "the benchmarks, against rivals and limits", ("bench/run", "--accept"), 7_200
+        ),
+        Step(
+            "spark-peers",
+            "our Spark sink beside Spark's own, against the limits",
+            ("bench/spark_run",),
+            10_800,
+        ),
+    ]
+
+
+def rest_steps() -> list[Step]:
+    """What `make test` has no time for."""
+    return [
+        pytest_step(
+            "slow",
+            "what `make test` leaves out for the time it takes",
+            3_600,
+            *("-m", "slow", "tests"),
+        ),
+        pytest_step(
+            "properties",
+            "every example of the properties, of which `make test` tries a third",
+            3_600,
+            *("tests/property", "--ignore", "tests/property/test_sasl_fuzz.py"),
+        ),
+    ]
+
+
 def steps() -> list[Step]:
     """Every step, in order."""
     million = "tests/interop/test_million.py"
     return [
+        *rest_steps(),
         pytest_step(
             "million-full",
             "1,000,000 records, defaults, 3 nodes, read back by two clients",
@@ -253,15 +287,7 @@ def steps() -> list[Step]:
         *broker_steps(),
         *security_steps(),
         *spark_steps(),
-        Step(
-            "peers", "the benchmarks, against rivals and limits", ("bench/run", "--accept"), 7_200
-        ),
-        Step(
-            "spark-peers",
-            "our Spark sink beside Spark's own, against the limits",
-            ("bench/spark_run",),
-            10_800,
-        ),
+        *bench_steps(),
     ]
 
 

@@ -1,8 +1,8 @@
 """Flags of the JVMs that tests start: those that start fast, and those that run fast.
 
-A class-data archive (`ci/java_archives.py` makes them) holds an application's classes as the JVM
-has them after loading: with it Kafka and Spark start in half the CPU time. It fits one Java and one
-class path; without it, or where it does not fit, a JVM starts as it always did.
+A class-data archive (`ci/java_archive.py` makes Kafka's) holds an application's classes as the JVM
+has them after loading: with it Kafka starts in half the CPU time. It fits one Java and one class
+path; without it, or where it does not fit, a JVM starts as it always did.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 # For benchmarks.
 FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+ExplicitGCInvokesConcurrent")
-_QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # An archive that does not fit does no harm, so nothing is said of it.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -34,9 +34,9 @@ def quick(java: str, jars: Path) -> tuple[str, ...]:
         jars: the folder whose jars are the class path.
     """
     path = archive(java, jars)
-    return (*_QUICK, f"-XX:SharedArchiveFile={path}", *_QUIET) if path.exists() else _QUICK
+    return (*QUICK, f"-XX:SharedArchiveFile={path}", *_QUIET) if path.exists() else QUICK
 
 
 def writing(path: Path) -> tuple[str, ...]:
     """Flags of a JVM that writes what it has loaded to a file when it ends."""
-    return (*_QUICK, f"-XX:ArchiveClassesAtExit={path}", *_QUIET)
+    return (*QUICK, f"-XX:ArchiveClassesAtExit={path}", *_QUIET)

@@ -1,15 +1,13 @@
-"""`make test`: the tests in several runs side by side, as most of them wait for something.
+"""`make test`: the tests in several runs, some side by side, as most of them wait for something.
 
-The class-data archives of Kafka and Spark are made meanwhile, if they are missing; the runs that
-start many of either wait for that. Where one cannot be made, that is told, and its run starts each
-JVM as slowly as Java does without. The last run's output is shown as it is made, that of the
-others, from their logs, behind it. Arguments go to all. Exit code 1: a run failed, or was not done
-within the limit.
+The first run's output is shown as it is made, that of the others, from their logs, behind it.
+Arguments go to all. Exit code 1: a run failed, or was not done within the limit.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -20,19 +18,18 @@ from typing import BinaryIO
 
 import checkout
 
-# Folders below tests/ that have a run of their own.
+# Folders below tests/ that have a run of their own; what takes longest comes first.
 PARTS = {
-    "spark": ("spark",),
-    "spark_jobs": ("spark_jobs",),
     "interop": ("interop",),
-    "faults": ("faults", "threads"),
+    "spark": ("spark",),
     "broker": ("broker_faults", "unit/broker"),
+    "faults": ("faults", "threads"),
+    "spark_jobs": ("spark_jobs",),
 }
 REST = "rest"
-# Runs that start Kafka or Spark often enough to wait for its archive; "spark" starts one session.
-WAITING = {"interop": "kafka", "spark_jobs": "spark"}
+# Runs at the same time. With more the cores are no busier, and tests wait longer for their turn.
+AT_ONCE = 2 * (os.cpu_count() or 1)
 PYTEST = ("-m", "pytest")
-ARCHIVES = ("ci/java_archives.py",)
 LOGS = "logs"
 LIMIT_S = 3_600.0
 _POLL_S = 0.2
@@ -40,7 +37,7 @@ _STOP_S = 60.0
 
 
 def parts(tests: Path) -> dict[str, list[Path]]:
-    """What is below `tests`, by run; the last has what no other has.
+    """What is below `tests`, by run; the first has what no other has.
 
     Raises:
         FileNotFoundError: a folder of PARTS is not there.
@@ -50,8 +47,7 @@ def parts(tests: Path) -> dict[str, list[Path]]:
     for folder in taken:
         if not any(folder.glob("**/test_*.py")):
             raise FileNotFoundError(f"{folder} has no tests: PARTS of ci/run_tests.py is wrong")
-    found[REST] = list(_others(tests, taken))
-    return found
+    return {REST: list(_others(tests, taken)), **found}
 
 
 def _others(folder: Path, taken: set[Path]) -> Iterator[Path]:
@@ -86,6 +82,15 @@ class _Runs:
             [sys.executable, *command], cwd=self._root, stdout=log, stderr=errors
         )
 
+    def wait_for_room(self, at_once: int, deadline_s: float) -> None:
+        """Until fewer than so many run.
+
+        Raises:
+            TimeoutError: as many run at the deadline.
+        """
+        while sum(child.poll() is None for child in self.children.values()) >= at_once:
+            self._wait_a_little(deadline_s)
+
     def wait(self, name: str, deadline_s: float) -> int:
         """Until it has ended; show what it has made meanwhile; return its exit code.
 
@@ -100,9 +105,13 @@ class _Runs:
                 sys.stdout.flush()
             if code is not None:
                 return code
-            if time.monotonic() > deadline_s:
-                raise TimeoutError
-            time.sleep(_POLL_S)
+            self._wait_a_little(deadline_s)
+
+    @staticmethod
+    def _wait_a_little(deadline_s: float) -> None:
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+        time.sleep(_POLL_S)
 
     def kill(self) -> None:
         """End those that are left."""
@@ -115,7 +124,7 @@ def run(
     root: Path,
     arguments: Sequence[str],
     limit_s: float = LIMIT_S,
-    archives: Sequence[str] = ARCHIVES,
+    at_once: int = AT_ONCE,
     tests: Sequence[str] = PYTEST,
 ) -> int:
     """Run all; return the exit code.
@@ -124,7 +133,7 @@ def run(
         root: the checkout.
         arguments: for each run.
         limit_s: of all.
-        archives: Python's arguments to make an archive; kafka or spark follows.
+        at_once: how many runs there are at the same time, at most.
         tests: Python's arguments to run tests; those of the run and its folders follow.
 
     Blocks: until they are done, at most `limit_s`.
@@ -135,15 +144,10 @@ def run(
         runs = _Runs(root, opened)
         opened.callback(runs.kill)
         try:
-            for program in WAITING.values():
-                runs.start(f"{program}-archive", *archives, program)
-            for name in [name for name in every if name not in WAITING]:
+            for name in every:
+                runs.wait_for_room(at_once, deadline_s)
                 runs.start(name, *tests, *arguments, *map(str, every[name]), shown=name == REST)
-            for name, program in WAITING.items():
-                if runs.wait(f"{program}-archive", deadline_s) != 0:
-                    print(f"{name} runs without an archive: it takes longer")
-                runs.start(name, *tests, *arguments, *map(str, every[name]))
-            for name in reversed(runs.children):
+            for name in runs.children:
                 runs.wait(name, deadline_s)
         except KeyboardInterrupt:
             # All had it too, and clean up.
@@ -157,7 +161,7 @@ def run(
     print("\nexit codes: " + ", ".join(f"{name} {code}" for name, code in codes.items()))
     if missing:
         print(f"not run: {', '.join(missing)}")
-    return 1 if missing or any(codes[name] for name in every) else 0
+    return 1 if missing or any(codes[name] for name in every if name in codes) else 0
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def pyspark_jars() -> Path:
 
 def java_options(*flags: str) -> str:
     """Java options, as Spark's settings and variables have them, for JVMs that start fast."""
-    return " ".join((*flags, *java_flags.quick(kafka_jars.program("java"), pyspark_jars())))
+    return " ".join((*flags, *java_flags.QUICK))
 
 
 def submit_environment() -> dict[str, str]:

@@ -445,8 +445,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         condition.wait(seconds)
         if self._is_forked:
             raise ProducerClosedError(
-                "a signal handler forked while a call waited for metadata: only the parent gets the "
-                "answer; in the child make the call again"
+                "a signal handler forked while a call waited for metadata: only the parent gets "
+                "the answer; in the child make the call again"
             )
         if self._closing:
             raise ProducerClosedError("Producer closed while send in progress")

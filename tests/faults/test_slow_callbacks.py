@@ -157,7 +157,7 @@ def test_senders_wait_for_a_callback_that_does_not_return(
     settings = {"interceptor_classes": [gate]} if has_interceptor else {}
     with small_producer(peer, gate, **settings) as producer:
         error = last_refusal(send, producer, gate, calls, peer)
-        assert error.waited_ms == 200
+        assert 0 < error.waited_ms <= 200
         assert error.callback_bytes > BUFFER_BYTES // 2
         assert f"{error.callback_bytes:,} bytes wait for callbacks" in str(error)
         group = producer.metrics()["producer-metrics"]

@@ -97,6 +97,7 @@ def run(class_name: str, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_kafkas_own_tools_change_topics(broker: Broker, tmp_path: Path) -> None:
     """B-D4, B-C4.5: kafka-topics.sh, kafka-configs.sh, kafka-delete-records.sh."""

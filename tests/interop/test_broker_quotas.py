@@ -98,6 +98,7 @@ def configs(broker: Broker, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_kafkas_own_tool_limits_addresses_and_nodes(broker: Broker) -> None:
     kafka_jars.resolve()

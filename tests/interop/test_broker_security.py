@@ -399,6 +399,7 @@ def test_apache_kafkas_tools_take_the_files_for_clients(tmp_path: Path, mechanis
     assert "there" in done.stdout.split()
 
 
+@pytest.mark.slow
 def test_apache_kafkas_tools_manage_acls_and_users(tmp_path: Path) -> None:
     """B-D6.1, B-D6.2: kafka-acls and kafka-configs."""
     kafka_jars.resolve()

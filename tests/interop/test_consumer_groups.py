@@ -156,6 +156,7 @@ def test_javas_console_consumer_goes_on_where_it_has_committed(
     client_row("kafka-console-consumer.sh", "goes on where its group has committed")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_javas_group_command_lists_describes_resets_and_deletes(
     broker: Broker, client_row: ClientRow

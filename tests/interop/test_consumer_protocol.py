@@ -148,6 +148,7 @@ def run(class_name: str, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_tools_and_admin_clients_see_the_group(tmp_path: Path) -> None:
     """B-E3: kafka-consumer-groups.sh, confluent-kafka's admin client, kafka-dump-log."""

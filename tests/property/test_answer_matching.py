@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 from support.engine.one_request import BY_ID, BY_NAME, OneRequest, Place
 from support.engine.sender_steps import offset, outcome
+from support.processes.scale import examples
 
 # Some begin others, and some differ in length only.
 PLACES = st.tuples(st.sampled_from(["a", "b", "ab", "aa", "b" * 40]), st.integers(0, 9))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     version=st.sampled_from([BY_NAME, BY_ID]),
     asked=st.lists(PLACES, min_size=1, unique=True),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fastprod._core.testing import codec_doors
 from fastprod._core.testing.records_doors import BatchForTest
 from support.oracle import record_batch as oracle
+from support.processes.scale import examples
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = [0, -1, 0, 9, 3]
@@ -21,7 +22,7 @@ RECORDS = st.lists(
 ).filter(lambda records: any(stays for _, stays in records))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     records=RECORDS,
     slab_bytes=st.lists(st.integers(1, 300), min_size=1, max_size=4),

@@ -9,6 +9,7 @@ from fastprod._core.testing import codec_doors
 from fastprod._core.testing.records_doors import BatchForTest
 from fastprod._core.testing.request_doors import SplitsForTest
 from support.oracle import record_batch as oracle
+from support.processes.scale import examples
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = [0, -1, 0, 9, 3]
@@ -41,7 +42,7 @@ def decoded(data: bytes) -> oracle.Batch:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     records=RECORDS,
     codec=st.integers(0, 4),

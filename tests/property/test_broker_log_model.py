@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fastprod.broker.log.log import Log, LogError, OffsetOutOfRange
 from fastprod.broker.threads.clock import FakeClock
 from support.broker.log_batches import TIME, encoded, open_log
+from support.processes.scale import examples
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 600, "index_interval_bytes": 150}
 MIB = 1 << 20
@@ -190,10 +191,10 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=60, stateful_step_count=25)
+TestLogMachine.settings = settings(max_examples=examples(60), stateful_step_count=25)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=30),
     offset=st.integers(0, 29),

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from fastprod._core.testing.bytes_doors import PoolForTest
+from support.processes.scale import examples
 
 SMALL = 2048
 BIG = 32768
@@ -237,5 +238,5 @@ class PoolMachine(RuleBasedStateMachine):
             assert sizes == [BIG] * self.blocks + [SMALL] * self.smalls
 
 
-PoolMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=40)
+PoolMachine.TestCase.settings = settings(max_examples=examples(300), stateful_step_count=40)
 test_the_pool_does_what_the_model_does = PoolMachine.TestCase

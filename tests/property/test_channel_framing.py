@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fastprod._core.testing.selector_harness import SelectorForTest
 from support.oracle.framing import cut, frame, frames_of
 from support.oracle.loopback import PATIENCE_SECONDS
+from support.processes.scale import examples
 
 PAYLOADS = st.lists(
     st.one_of(
@@ -24,7 +25,7 @@ PLACES = st.lists(st.integers(0, 2**22), max_size=30)
 
 
 @pytest.mark.parametrize("force_poll", [False, True], ids=["epoll", "poll"])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(payloads=PAYLOADS, places=PLACES, rest=st.binary(max_size=3), mutes=st.sets(st.integers(0)))
 def test_frames_cut_anywhere_arrive_equal(
     force_poll: bool, payloads: list[bytes], places: list[int], rest: bytes, mutes: set[int]
@@ -62,7 +63,7 @@ def test_frames_cut_anywhere_arrive_equal(
 
 
 @pytest.mark.parametrize("force_poll", [False, True], ids=["epoll", "poll"])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(payloads=PAYLOADS, places=PLACES)
 def test_a_request_in_any_pieces_leaves_equal(
     force_poll: bool, payloads: list[bytes], places: list[int]

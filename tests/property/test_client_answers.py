@@ -20,6 +20,7 @@ from fastprod.client.producer_id import read_producer_id
 from fastprod.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, METADATA
 from fastprod.protocol.field_types import SchemaError
 from support.oracle import kio_codec, kio_messages
+from support.processes.scale import examples
 
 HEADER_WITH_TAGS = {True: b"\x00\x00\x00\x05\x00", False: b"\x00\x00\x00\x05"}
 
@@ -29,7 +30,7 @@ def response_pairs(api_key: int, version: int) -> Any:
     return kio_messages.messages(kio_messages.schema(api_key, version, "response"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_metadata_responses_are_read_as_kio_wrote_them(data: st.DataObject) -> None:
     """P-J.4."""
@@ -64,7 +65,7 @@ def test_metadata_responses_are_read_as_kio_wrote_them(data: st.DataObject) -> N
             )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_api_versions_answers_are_read_as_kio_wrote_them(data: st.DataObject) -> None:
     """P-G.5.2, P-G.5.6, P-J.4."""
@@ -113,7 +114,7 @@ def test_any_body_with_error_35_leads_to_a_lower_version(version: int, body: byt
     assert 0 <= retry < version
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused_as_a_schema_error(
     data: st.DataObject, payload: bytes

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fastprod import KafkaProducer
 from support.peer.scripted_peer import Peer
+from support.processes.scale import examples
 
 PARTITIONS = {"one": 3, "two": 2, "three": 1}
 TIME_MS = 1_700_000_000_000
@@ -206,7 +207,7 @@ def test_columns_give_the_records_that_lists_give() -> None:
     ):
         logs = Logs(peer)
 
-        @settings(max_examples=300)
+        @settings(max_examples=examples(300))
         @given(rows, st.randoms(use_true_random=False))
         def check(given_rows: list[Row], choose: random.Random) -> None:
             expected, columns = columns_of(Shaper(choose), given_rows)

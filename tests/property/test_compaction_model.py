@@ -15,6 +15,7 @@ from fastprod._core.log.batch_validator import inspect
 from fastprod.broker.log.cleaning.cleaner import clean
 from support.broker.compacted_log import CompactedLog
 from support.broker.log_batches import TIME, encoded
+from support.processes.scale import examples
 
 CODECS = ["none", "none", "gzip", "zstd"]
 
@@ -46,7 +47,7 @@ def act(made: CompactedLog, chosen: random.Random) -> None:
 
 
 @pytest.mark.parametrize("keeps_files", [False, True])
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(seed=st.integers(0, 2**32))
 def test_the_newest_committed_value_of_each_key_stays(keeps_files: bool, seed: int) -> None:
     """B-C4.6: among transactions, idempotent producers, restarts and kills."""

@@ -20,6 +20,7 @@ from fastprod.error_codes import (
     UNKNOWN_MEMBER_ID,
 )
 from support.groups.group_world import GroupWorld
+from support.processes.scale import examples
 
 SESSION_MS = 10_000
 REBALANCE_MS = 3_000
@@ -233,5 +234,5 @@ class ConsumerGroupModel(RuleBasedStateMachine):
                     seen[place] = client.name
 
 
-ConsumerGroupModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+ConsumerGroupModel.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestConsumerGroupModel = ConsumerGroupModel.TestCase

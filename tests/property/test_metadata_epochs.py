@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fastprod.client.metadata.cluster import LeaderHint
 from support.oracle.metadata_world import World, answer, topic_metadata
+from support.processes.scale import examples
 
 TOPICS = ("a", "b")
 IDS = [bytes([number] * 16) for number in range(3)]
@@ -76,7 +77,7 @@ class Oracle:
                 self.seen[key] = self.known[key] = given.leader_epoch
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(answers | hints, max_size=25))
 def test_the_snapshot_follows_the_rules_and_epochs_never_go_back(
     events: list[Answer | LeaderHint],

@@ -13,6 +13,7 @@ from fastprod._core.testing.request_doors import decode_response_for_test, encod
 from support.oracle import kio_codec, kio_messages, varint
 from support.oracle import record_batch as oracle
 from support.oracle.frames import SchemaError
+from support.processes.scale import examples
 
 PRODUCE = 0
 VERSIONS = st.integers(3, 13)
@@ -46,7 +47,7 @@ def sealed(value: bytes, slab_bytes: list[int], sequence: int) -> BatchForTest:
     return batch
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     version=VERSIONS,
     request=requests(),
@@ -130,7 +131,7 @@ def endpoints(plain: dict[str, Any], leaders: set[int]) -> dict[int, tuple[str, 
     return found
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(version=VERSIONS, data=st.data(), behind=st.binary(max_size=5))
 def test_every_response_of_kio_is_read_as_it_was_meant(
     version: int, data: st.DataObject, behind: bytes
@@ -207,7 +208,7 @@ def test_unknown_tags_are_skipped_wherever_they_are(
     assert found == {leader: ("host", port)}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(version=VERSIONS, data=st.data())
 def test_a_response_cut_short_is_refused(version: int, data: st.DataObject) -> None:
     """P-J.1.5: at every byte."""
@@ -241,7 +242,7 @@ def same_as_the_schema_says(payload: bytes, version: int) -> bool:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(version=VERSIONS, data=st.data())
 def test_a_damaged_response_is_refused_or_read_as_the_schema_says(
     version: int, data: st.DataObject

@@ -14,6 +14,7 @@ from kio.serial import entity_reader
 from fastprod.protocol.schema import SchemaError
 from support.oracle import kio_messages
 from support.oracle.message_samples import CASES, Case, from_plain, sample
+from support.processes.scale import examples
 
 FETCH = 1
 
@@ -48,7 +49,7 @@ def with_empty_records(pair: kio_messages.Pair) -> kio_messages.Pair:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_each_side_reads_what_the_other_wrote(case: Case, data: st.DataObject) -> None:
     """B-B1, B-B1.2; P-G.9, P-J.1.2."""
@@ -60,7 +61,7 @@ def test_each_side_reads_what_the_other_wrote(case: Case, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_a_damaged_message_is_refused_or_is_another_message(
     case: Case, data: st.DataObject

@@ -9,6 +9,7 @@ from fastprod._core.records.record_reader import read_batches
 from fastprod._core.testing import codec_doors
 from fastprod._core.testing.records_doors import BatchForTest, record_upper_bound_for_test
 from support.oracle import record_batch as oracle
+from support.processes.scale import examples
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = [0, -1, 0, 9, 3]
@@ -55,7 +56,7 @@ def sealed(batch: BatchForTest, records: list[oracle.Record]) -> BatchForTest:
     return batch
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     records=RECORDS,
     slab_bytes=SLABS,
@@ -86,7 +87,7 @@ def test_any_batch_has_the_oracles_bytes(
     assert [record[1:] for record in read.records()] == records
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(records=LARGE_RECORDS)
 def test_large_records_have_the_oracles_bytes(records: list[oracle.Record]) -> None:
     """0 to 200 kB, over slabs of both sizes."""
@@ -105,7 +106,7 @@ EDGE_RECORDS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     records=RECORDS | EDGE_RECORDS | LARGE_RECORDS,
     slab_bytes=st.just([]) | st.lists(st.integers(50, 20_000), min_size=1, max_size=3),
@@ -143,7 +144,7 @@ def test_a_run_of_records_has_the_oracles_bytes(
     assert batch.counters["largest_record"] == max(sizes)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     records=RECORDS | LARGE_RECORDS,
     codec=st.integers(1, 4),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastprod._core.testing.delivery_doors import IncompleteForTest
+from support.processes.scale import examples
 
 
 @dataclass
@@ -71,7 +72,7 @@ def cut(draw: st.DrawFn, count: int) -> list[int]:
     return [b - a for a, b in itertools.pairwise(edges)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(counts=st.lists(st.integers(1, 40), min_size=1, max_size=4), data=st.data())
 def test_every_record_finds_its_result_and_every_future_is_delivered_once(
     counts: list[int], data: st.DataObject

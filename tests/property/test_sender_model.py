@@ -25,6 +25,7 @@ from support.engine.sender_world import (
     Fault,
     World,
 )
+from support.processes.scale import examples
 
 CORRUPT_MESSAGE: Final = 2
 NOT_ENOUGH_REPLICAS: Final = 19
@@ -118,28 +119,28 @@ def tell(story: Story) -> None:
     world.settle()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(story=stories(leaders_move=False, time_runs_out=False))
 def test_through_errors_and_lost_connections(story: Story) -> None:
     """P-F.4.2, P-F.4.3, P-F.5.4 to P-F.5.10, P-D.7.4, P-D.9.3."""
     tell(story)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(story=stories(leaders_move=True, time_runs_out=False))
 def test_through_leaders_that_move(story: Story) -> None:
     """P-F.5.3, P-D.6.3: nothing fails, although batches are under way to two leaders at once."""
     tell(story)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(story=stories(leaders_move=True, time_runs_out=True))
 def test_through_batches_that_run_out_of_time(story: Story) -> None:
     """P-D.8, P-F.5.7, P-F.5.8."""
     tell(story)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(story=stories(leaders_move=True, time_runs_out=True))
 def test_without_idempotence_nothing_acknowledged_is_lost(story: Story) -> None:
     """P-F.3.6, P-F.4.8: records may be there twice, or in another order."""
@@ -147,7 +148,7 @@ def test_without_idempotence_nothing_acknowledged_is_lost(story: Story) -> None:
     tell(Story({**story.world, "config": config}, story.steps))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(story=stories(leaders_move=True, time_runs_out=True, cancels=True))
 def test_what_is_taken_back_never_leaves_and_nothing_else_changes(story: Story) -> None:
     """Cancelled, purged, or at its deadline; also after splits and new epochs every offset is the

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fastprod._core.testing.engine_doors import StickyPartitionerForTest
+from support.processes.scale import examples
 
 LEADERS = st.lists(st.booleans(), max_size=12)
 NUMBERS = st.integers(0, 2**62)
@@ -89,5 +90,5 @@ class PartitionerMachine(RuleBasedStateMachine):
         assert self.sticky.produced_bytes == self.produced_bytes
 
 
-PartitionerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=30)
+PartitionerMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=30)
 test_the_partitioner_does_what_the_model_does = PartitionerMachine.TestCase

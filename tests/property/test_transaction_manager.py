@@ -27,6 +27,7 @@ from support.engine.transaction_world import (
     added,
     committed,
 )
+from support.processes.scale import examples
 
 PASSING = (0, 0, 0, 14, 15, 16, 51)
 ABORTABLE = (120,)
@@ -199,4 +200,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=150, stateful_step_count=40)
+TestMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PROCESS_S = 200.0
 
 
-@pytest.fixture(params=["kafka", "fastprod"])
+@pytest.fixture(params=["kafka", pytest.param("fastprod", marks=pytest.mark.slow)])
 def servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """Apache Kafka, then our broker, with the example's topics."""
     if request.param == "fastprod":
@@ -76,6 +76,7 @@ def test_the_example_writes_what_plain_python_computes(
             assert stamped == sorted((key, ms) for key, ms, _ in log.events())
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_a_program_and_goes_on_where_it_ended(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -110,7 +110,7 @@ class Loads:
 @pytest.mark.parametrize(
     ("rows", "stops"),
     [
-        (SMALL_LOAD, 2),
+        pytest.param(SMALL_LOAD, 2, marks=pytest.mark.slow),
         pytest.param(
             scaled(FULL_LOAD, at_least=SMALL_LOAD),
             FULL_STOPS,

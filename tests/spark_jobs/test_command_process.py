@@ -87,6 +87,7 @@ def test_ctrl_c_on_a_terminal_ends_everything_with_one_line(broker: Broker, tmp_
     assert 0 < summary["rows"] <= len(written[0]) < 1000
 
 
+@pytest.mark.slow
 def test_workers_killed_amid_a_load_cost_neither_rows_nor_a_second_run(
     broker: Broker, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_workers_killed_amid_a_load_cost_neither_rows_nor_a_second_run(
     assert len(records) <= 1000 + 20 * len(workers)
 
 
+@pytest.mark.slow
 def test_a_java_that_is_killed_is_told_in_one_line_and_exit_code_1(
     broker: Broker, tmp_path: Path
 ) -> None:

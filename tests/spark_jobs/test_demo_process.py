@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import spark_jars
 
 PATIENCE_S = 240.0
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_demo_writes_two_topics_and_finds_them_right() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fastprod", "demo", "--spark", "--records", "5000"],

@@ -65,6 +65,7 @@ def plan_of(
     )
 
 
+@pytest.mark.slow
 def test_a_stream_whose_executor_and_then_driver_are_killed_goes_on_where_it_was(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

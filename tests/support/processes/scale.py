@@ -1,4 +1,4 @@
-"""How large the large proofs are: FASTPROD_SCALE, in percent of the full size; `make test`: 5."""
+"""How large the large proofs are: FASTPROD_SCALE, in percent of the full size; `make test`: 2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pytest
 
 _GIVEN = os.environ.get("FASTPROD_SCALE")
-_DEFAULT_PERCENT = 5.0
+_DEFAULT_PERCENT = 2.0
 
 
 def _percent(default: float) -> float:
@@ -26,6 +26,11 @@ def scaled(full_size: int, *, at_least: int = 1, default_percent: float = _DEFAU
         default_percent: of `make test`, for what is proved there by other means already.
     """
     return max(at_least, round(full_size * _percent(default_percent) / 100))
+
+
+def examples(full_count: int) -> int:
+    """How many random examples of a property this run tries: a third of them in `make test`."""
+    return scaled(full_count, at_least=10, default_percent=100 / 3)
 
 
 def time_limit(full_s: float, *, least_s: float = 120.0) -> pytest.MarkDecorator:

@@ -10,8 +10,7 @@ import pytest
 import checkout
 import run_tests
 
-# In place of the program that makes archives, and of pytest: that takes a second to start.
-NONE = ("-S", "-c", "")
+# In place of pytest: that takes a second to start.
 RUNNER = """
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ for path in map(Path, sys.argv[1:]):
         exec(each.read_text(), names)
         names["test_it"]()
 """
-PROGRAMS: dict[str, Any] = {"archives": NONE, "tests": ("-S", "-c", RUNNER)}
+PROGRAMS: dict[str, Any] = {"tests": ("-S", "-c", RUNNER)}
 PASSES = "def test_it():\n    print('seen')\n"
 FAILS = "def test_it():\n    assert not 'seen'\n"
 HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
@@ -78,22 +77,41 @@ def test_all_have_to_pass(
     shown = capfd.readouterr().out
     for folder in ("interop", "spark", "spark_jobs", "faults", "unit/broker/x", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
-    codes = dict.fromkeys(("kafka-archive", "spark-archive", "spark", "faults", "broker"), 0)
-    codes |= {"rest": int(unit == FAILS), "interop": int(interop == FAILS), "spark_jobs": 0}
+    codes = {"rest": int(unit == FAILS), "interop": int(interop == FAILS)}
+    codes |= dict.fromkeys(("spark", "broker", "faults", "spark_jobs"), 0)
     told = ", ".join(f"{name} {each}" for name, each in codes.items())
     assert f"exit codes: {told}\n" in shown
 
 
-def test_without_an_archive_the_run_starts_slower(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+WAITS = """
+import time
+from pathlib import Path
+def test_it():
+    end = time.monotonic() + {wait_s}
+    while not Path({path!r}).exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+"""
+BEGINS = """
+from pathlib import Path
+def test_it():
+    Path({path!r}).touch()
+"""
+
+
+@pytest.mark.parametrize(("at_once", "wait_s", "code"), [(3, 20, 0), (2, 0.5, 1)])
+def test_so_many_runs_are_there_at_the_same_time(
+    tmp_path: Path, at_once: int, wait_s: float, code: int
 ) -> None:
-    broken = ("-c", "import sys; print('no archive'); sys.exit(3 * (sys.argv[1] == 'kafka'))")
-    assert run_tests.run(tree(tmp_path), [], **(PROGRAMS | {"archives": broken})) == 0
-    shown = capfd.readouterr().out
-    assert "no archive" in shown
-    assert "interop runs without an archive: it takes longer" in shown
-    assert "exit codes: kafka-archive 3, spark-archive 0, " in shown
-    assert "interop 0, spark_jobs 0\n" in shown
+    """Two wait for the third."""
+    path = str(tmp_path / "third")
+    root = tree(
+        tmp_path,
+        interop=WAITS.format(wait_s=wait_s, path=path),
+        unit=WAITS.format(wait_s=wait_s, path=path),
+    )
+    (root / "tests" / "spark" / "test_it.py").write_text(BEGINS.format(path=path))
+    assert run_tests.run(root, [], at_once=at_once, **PROGRAMS) == code
 
 
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import java_archives
+import java_archive
 import java_flags
 
 
@@ -24,7 +24,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_flags_name_the_archive_once_it_is_there(java: str, tmp_path: Path) -> None:
     without = java_flags.quick(java, tmp_path / "jars")
     path = java_flags.archive(java, tmp_path / "jars")
-    java_archives.make(path, lambda part: part.write_text("classes"))
+    java_archive.make(path, lambda part: part.write_text("classes"))
     found = java_flags.quick(java, tmp_path / "jars")
     assert found[: len(without)] == without
     assert f"-XX:SharedArchiveFile={path}" in found
@@ -49,7 +49,7 @@ def test_other_jars_in_the_same_folder_have_another_archive(java: str, tmp_path:
 def test_a_java_that_writes_nothing_is_told(java: str, tmp_path: Path) -> None:
     path = java_flags.archive(java, tmp_path)
     with pytest.raises(RuntimeError, match="wrote no archive"):
-        java_archives.make(path, lambda _part: None)
+        java_archive.make(path, lambda _part: None)
 
 
 def test_an_archive_that_is_not_whole_is_not_there(java: str, tmp_path: Path) -> None:
@@ -59,5 +59,5 @@ def test_an_archive_that_is_not_whole_is_not_there(java: str, tmp_path: Path) ->
 
     path = java_flags.archive(java, tmp_path)
     with pytest.raises(RuntimeError):
-        java_archives.make(path, write)
+        java_archive.make(path, write)
     assert list(path.parent.iterdir()) == []
