@@ -18,7 +18,7 @@ import lz4.frame  # type: ignore[import-untyped]
 from bench.fresh_process import serve
 from bench.meter import Meter, Outcome
 from bench.values import make_values
-from bench.waiting import wait_for_each
+from bench.waiting import WARM_UP, wait_for_each
 from bench.workload import COLD, DRESS_HEADERS, DRESS_KEY, TRICKLE, TRICKLE_PAUSE_S, Workload
 from support.oracle.record_batch import encode_batch
 
@@ -28,6 +28,8 @@ _ACKS = {"all": -1, "1": 1}
 _LZ4 = 3
 _METADATA, _METADATA_VERSION = 3, 1
 _API_VERSIONS, _INIT_PRODUCER_ID = 18, 22
+_NO_PRODUCER = (-1, -1)
+_NO_TRANSACTIONS = struct.pack(">hi", -1, 60_000)
 _SERVER_TIMEOUT_MS = 30_000
 _FRAME_OVERHEAD = 12
 
@@ -53,15 +55,25 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def produce_frame(load: Workload, values: list[bytes]) -> bytes:
-    """A whole Produce v7 request with one batch for partition 0."""
+def produce_frame(
+    load: Workload,
+    values: list[bytes],
+    producer: tuple[int, int] = _NO_PRODUCER,
+    base_sequence: int = -1,
+) -> bytes:
+    """A whole Produce v7 request with one batch for partition 0, by default no idempotent one."""
     now_ms = int(time.time() * 1000)
     key, headers = (DRESS_KEY, DRESS_HEADERS) if load.dressed else (None, ())
     records = [(now_ms, key, value, headers) for value in values]
-    if load.codec == "lz4":
-        batch = encode_batch(records, codec=_LZ4, compress=lz4.frame.compress)
-    else:
-        batch = encode_batch(records)
+    is_lz4 = load.codec == "lz4"
+    batch = encode_batch(
+        records,
+        codec=_LZ4 if is_lz4 else 0,
+        compress=lz4.frame.compress if is_lz4 else None,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=base_sequence,
+    )
     body = (
         struct.pack(">hhi", _PRODUCE, _VERSION, 1)
         + _text("bare-socket")
@@ -116,7 +128,7 @@ def _first(load: Workload, address: tuple[str, int], value: bytes, meter: Meter)
     """
     ask_versions = _frame(_API_VERSIONS, 0)
     ask_topic = _frame(_METADATA, _METADATA_VERSION, struct.pack(">i", 1) + _text(load.topic))
-    ask_id = _frame(_INIT_PRODUCER_ID, 0, struct.pack(">hi", -1, 60_000))
+    ask_id = _frame(_INIT_PRODUCER_ID, 0, _NO_TRANSACTIONS)
     record = produce_frame(load, [value])
     meter.start()
     with contextlib.ExitStack() as stack:
@@ -135,16 +147,33 @@ def _first(load: Workload, address: tuple[str, int], value: bytes, meter: Meter)
     return meter.outcome(1, 0, len(value), [meter.wall_us])
 
 
+def _ask_producer(connection: socket.socket) -> tuple[int, int]:
+    """The id and the epoch of an idempotent producer."""
+    connection.sendall(_frame(_INIT_PRODUCER_ID, 0, _NO_TRANSACTIONS))
+    answer = _read(connection, struct.unpack(">i", _read(connection, 4))[0])
+    error, producer_id, epoch = struct.unpack_from(">hqh", answer, 8)
+    if error:
+        raise SystemExit(f"the server gave no producer id: error {error}")
+    return producer_id, epoch
+
+
 def _one_at_a_time(
     load: Workload, connection: socket.socket, values: list[bytes], meter: Meter
 ) -> Outcome:
-    # Each value has its frame: who sends one and the same again has its bytes in the nearest cache.
-    frames, topic = {value: produce_frame(load, [value]) for value in values}, load.topic
-    answers = 0
+    # Each record has its frame: who sends the same one again has its bytes in the nearest cache.
+    # They are idempotent as ours are by default, which costs the broker something.
+    sent, topic, answers = values[:WARM_UP] + values * load.round_count, load.topic, 0
+    if load.idempotence is False:
+        frames = iter([produce_frame(load, [value]) for value in sent])
+    else:
+        producer = _ask_producer(connection)
+        frames = iter(
+            [produce_frame(load, [value], producer, number) for number, value in enumerate(sent)]
+        )
 
-    def one(value: bytes) -> None:
+    def one(_value: bytes) -> None:
         nonlocal answers
-        connection.sendall(frames[value])
+        connection.sendall(next(frames))
         _read_answer(connection, topic)
         answers += 1
 
