@@ -224,7 +224,7 @@ def rest_steps() -> list[Step]:
             "slow",
             "what `make test` leaves out for the time it takes",
             3_600,
-            *("-m", "slow", "tests"),
+            *("-m", "slow", "tests/"),
         ),
         pytest_step(
             "properties",

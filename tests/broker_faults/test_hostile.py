@@ -254,7 +254,9 @@ def test_each_damage_to_a_batch_has_its_answer(siege: Siege) -> None:
         assert code != 0 or each[:16] != batch[:16]
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec", [pytest.param("gzip", marks=pytest.mark.slow), "snappy", "lz4", "zstd"]
+)
 def test_a_bomb_is_refused_within_a_bound(tmp_path: Path, codec: str) -> None:
     """100 MiB is what the records of a batch may grow to (max.message.bytes has its own)."""
     frame = produce(bomb(codec))
@@ -423,6 +425,7 @@ def test_a_topic_that_was_asked_into_being_takes_little(tmp_path: Path) -> None:
         siege.note(f"{count:,} topics asked into being", f"{each_bytes:.0f} bytes each")
 
 
+@pytest.mark.slow
 def test_partitions_have_an_end(tmp_path: Path) -> None:
     """`max_partitions`: 200,000 of all topics."""
     with Siege(tmp_path) as siege:

@@ -92,6 +92,7 @@ class Killer:
             self.errors.append(error)
 
 
+@pytest.mark.slow
 @time_limit(1200, least_s=150)
 def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
     """B-C8: what was acknowledged is there, and retries of it are known (B-C6)."""

@@ -289,6 +289,7 @@ def run(*args: str, class_name: str = TRANSACTIONS_COMMAND) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_javas_command_lists_describes_and_aborts(broker: Broker, client_row: ClientRow) -> None:
     """KIP-664: kafka-transactions.sh."""

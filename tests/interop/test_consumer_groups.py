@@ -135,6 +135,7 @@ def run(class_name: str, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_javas_console_consumer_goes_on_where_it_has_committed(
     broker: Broker, client_row: ClientRow
 ) -> None:

@@ -112,6 +112,7 @@ def transact(servers: str, value: bytes, is_commit: bool) -> None:
     (producer.commit_transaction if is_commit else producer.abort_transaction)(WAIT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # several JVMs, one after the other
 def test_kafkas_console_tools_write_lines_and_read_what_is_committed(client_row: ClientRow) -> None:
     """B-B2.4, B-C7.5: keys and values; aborted records between committed ones."""

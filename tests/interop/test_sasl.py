@@ -160,6 +160,7 @@ def test_sessions_are_prolonged_where_there_can_be_no_other_connection(
         assert made.metrics()["producer-metrics"]["connection-creation-total"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early_renewals")
 @pytest.mark.parametrize(("mechanism", "settings"), PROLONGED, ids=["SCRAM", "OAUTHBEARER"])
 def test_sessions_are_prolonged_at_full_speed(

@@ -21,6 +21,7 @@ from support.processes.scale import scaled, time_limit
 from support.records.readers import stream_with_confluent
 
 COUNT = scaled(10_000)
+QUICK = ("confluent-kafka", "fastprod")
 # A transaction takes about as long: each kill is at another place in it.
 SPREAD_S = 0.02
 WAIT_S = 30.0
@@ -76,7 +77,14 @@ def await_transactions(worker: subprocess.Popen[bytes], count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "client", [*transform_loop.CLIENTS, pytest.param(JAVA, marks=pytest.mark.long)]
+    "client",
+    [
+        *(
+            pytest.param(each, marks=[] if each in QUICK else pytest.mark.slow)
+            for each in transform_loop.CLIENTS
+        ),
+        pytest.param(JAVA, marks=pytest.mark.long),
+    ],
 )
 @time_limit(900)
 def test_a_loop_that_is_killed_copies_each_record_once(

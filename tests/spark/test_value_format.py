@@ -179,6 +179,7 @@ def test_floats_read_back_as_the_same_floats(session: SparkSession) -> None:
         assert one == other or numpy.float32(one) == numpy.float32(other)
 
 
+@pytest.mark.slow
 def test_timestamps_have_the_offsets_of_java_in_every_zone(session: SparkSession) -> None:
     frame = session.createDataFrame(
         pyarrow.table({"at": column(pyarrow.timestamp("us", "UTC"), time_us)})

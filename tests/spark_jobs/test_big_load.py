@@ -153,7 +153,7 @@ def test_a_load_that_is_interrupted_and_run_again_sends_each_row(
     )
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("presses", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ctrl_c_while_java_starts_leaves_nothing_behind(
     presses: int, kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
 ) -> None:
