@@ -21,7 +21,8 @@ class ProxySettings(FrozenRecord):
         protocol: "socks5" (RFC 1928, RFC 1929) or "http" (CONNECT, RFC 9110).
         host: its name or address; an IPv6 address stands without brackets.
         port: 1..65535.
-        username: "": it asks for none; at most 255 bytes in UTF-8, as is the password.
+        username: at most 255 bytes in UTF-8, as is the password; "": it asks for none, or, with a
+            password by HTTP, it is empty.
         password: None: it asks for none.
         resolves_names: whether the proxy resolves the brokers' names: socks5h and http.
     """
@@ -63,6 +64,8 @@ def parse_proxy_url(key: str, url: Secret) -> ProxySettings:
     for text in (username, password or ""):
         if len(text.encode("utf-8", "surrogatepass")) > _LIMIT_BYTES:
             _refuse(key, f"user and password may have {_LIMIT_BYTES} bytes each")
+    if password is not None and not username and parts.scheme != "http":
+        _refuse(key, "has a password without a user, which SOCKS5 cannot say (RFC 1929)")
     if ":" in username and parts.scheme == "http":
         _refuse(key, "a user with ':' cannot be told to an HTTP proxy (RFC 7617)")
     return ProxySettings(

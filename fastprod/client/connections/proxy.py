@@ -113,7 +113,7 @@ class Proxy:
             raise OSError(f"{host!r} cannot be told to a proxy")
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
-        if self._settings.username:
+        if self._settings.username or self._settings.password is not None:
             pair = f"{self._settings.username}:{self._secret()}".encode()
             lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}")
         return "\r\n".join([*lines, "", ""]).encode()

@@ -46,7 +46,8 @@ def missing_topic_error(
             f" present in metadata after {timeout_ms} ms."
         )
         advice = f"Use a partition from 0 to {count - 1}, or add partitions to the topic"
-    because = f" The last problem was: {reason}." if reason else ""
+    end = "" if reason.endswith(("?", ".")) else "."
+    because = f" The last problem was: {reason}{end}" if reason else ""
     error.args = (f"{said}{because} {advice}.",)
     error.__cause__ = cause
     return error

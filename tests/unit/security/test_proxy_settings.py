@@ -21,6 +21,7 @@ from fastprod.security.secret import Secret
         ("socks5://[::1]:1", ProxySettings("socks5", "::1", 1)),
         ("SOCKS5://u:p%40%3A%2f@h:1", ProxySettings("socks5", "h", 1, "u", Secret("p@:/"))),
         ("socks5://u@h:1", ProxySettings("socks5", "h", 1, "u")),
+        ("http://:hunter2@h:1", ProxySettings("http", "h", 1, "", Secret("hunter2"), True)),
     ],
 )
 def test_a_url_says_protocol_address_and_who_asks(url: str, expected: ProxySettings) -> None:
@@ -46,6 +47,7 @@ def test_a_url_says_protocol_address_and_who_asks(url: str, expected: ProxySetti
         ("socks5://u:hunter2@h:1?x=1", "something behind the port"),
         ("socks5://" + "u" * 256 + "@h:1", "may have 255 bytes each"),
         ("http://a%3Ab:hunter2@h:1", "a user with ':'"),
+        ("socks5h://:hunter2@h:1", "has a password without a user"),
     ],
 )
 def test_a_malformed_url_is_refused_without_showing_it(url: str, why: str) -> None:

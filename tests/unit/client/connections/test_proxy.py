@@ -64,6 +64,9 @@ def test_http_is_asked_to_connect() -> None:
     known = proxy("http", username="Aladdin", password=Secret("open sesame"))
     [request] = messages(known.plan("b.test", 1))
     assert b"\r\nProxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n" in request
+    nobody = proxy("http", password=Secret("token"))
+    [request] = messages(nobody.plan("b.test", 1))
+    assert b"\r\nProxy-Authorization: Basic OnRva2Vu\r\n" in request
 
 
 @pytest.mark.parametrize("host", ["x" * 256, "br\u00fccke.test"])
