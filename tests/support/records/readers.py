@@ -35,12 +35,19 @@ class ReadRecord(NamedTuple):
 
 
 def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
-    """One past the last offset of each partition, as the brokers say now."""
+    """One past the last offset of each partition, committed or not, as the brokers say now."""
     indexes = sorted(kafka_admin.partitions(bootstrap_servers, topic))
     if not indexes:
         raise LookupError(f"{bootstrap_servers} has no topic {topic}")
     consumer = ConfluentConsumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": READER_GROUP, "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": READER_GROUP,
+            "log_level": 0,
+            # By default it is told the last stable offset: a transaction's end is written to the
+            # partitions after the producer has its answer.
+            "isolation.level": "read_uncommitted",
+        }
     )
     try:
         return {index: _high_watermark(consumer, topic, index) for index in indexes}
