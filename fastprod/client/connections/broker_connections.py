@@ -233,7 +233,7 @@ class BrokerConnections:
             node = self._metadata.cluster.node(node_id)
             if node is None:
                 continue  # the engine asks once: it stays wanted until metadata knows it again
-            if self._probes is not None and self._probes.is_running(node_id):
+            if self._is_probed(node_id):
                 continue  # its connection has ended already, which is told behind the probe
             if self._states.can_connect(node_id, now_ms):
                 self.connect(node, now_ms)
@@ -244,18 +244,18 @@ class BrokerConnections:
         return delay_ms
 
     def close_overdue(self, now_ms: int) -> int:
-        """P-G.4.4: what takes too long to connect counts as timed out. Returns ms to the next look.
-
-        It is over with the transport's handshake.
-        """
+        """P-G.4.4: connecting, with the handshake, took too long. Returns ms to the next look."""
         for node_id in self._states.nodes_with_setup_timeout(now_ms):
+            self._states.overdue(node_id)
+            if self._is_probed(node_id):
+                continue  # the same
             step = "" if self._sasl is None else self._sasl.step(self.slot(node_id))
             after_ms = self._states.connection_delay_ms(node_id, now_ms)
             error = NetworkError(reasons.setup_timeout_reason(self.where(node_id), after_ms, step))
             _LOG.warning("%s", error)
             self._note_reason(error, node_id)
             self._engine.close_connection(self.slot(node_id), timed_out=True)
-        return 1_000 if self._states.is_any_node_connecting() else LONGEST_SLEEP_MS
+        return min(self._states.setup_delay_ms(now_ms), LONGEST_SLEEP_MS)
 
     def close_all(self) -> None:
         """Close every connection there is."""
@@ -276,7 +276,7 @@ class BrokerConnections:
             self._sasl.on_spare_disconnected(event)
             return
         node_id = self._node_of[event.slot]
-        if self._probes is not None and self._probes.is_running(node_id):
+        if self._is_probed(node_id):
             return  # its end is known, and told when the probe has answered
         if node_id in self._closing or not self._states.is_preparing_connection(node_id):
             self._end(node_id, event)
@@ -292,6 +292,9 @@ class BrokerConnections:
 
     def _may_probe(self, node_id: int) -> bool:
         return not self._routes.has_proxy and node_id not in self._proven
+
+    def _is_probed(self, node_id: int) -> bool:
+        return self._probes is not None and self._probes.is_running(node_id)
 
     def _probing(self) -> ProtocolProbes:
         if self._probes is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
@@ -63,6 +63,7 @@ class _NodeState:
         "failed_attempts",
         "failed_authentications",
         "failed_connect_attempts",
+        "is_overdue",
         "last_connect_attempt_ms",
         "reconnect_backoff_ms",
         "setup_timeout_ms",
@@ -79,6 +80,7 @@ class _NodeState:
         self.failed_authentications = 0
         self.reconnect_backoff_ms = 0
         self.setup_timeout_ms = setup_timeout_ms
+        self.is_overdue = False
         self.throttled_until_ms = 0
         self.api_versions: ApiVersions | None = None
 
@@ -160,6 +162,7 @@ class ClusterConnectionStates:
             known.reconnect_backoff_ms = self._reconnect_backoff.backoff_ms(0)
             self._nodes[node.id] = known
         known.last_connect_attempt_ms = now_ms
+        known.is_overdue = False
         known.state = ConnectionState.CONNECTING
 
     def current_address(self, node_id: int) -> Address:
@@ -279,13 +282,35 @@ class ClusterConnectionStates:
         )
 
     def nodes_with_setup_timeout(self, now_ms: int) -> list[int]:
-        """Connecting nodes whose setup timeout is over: close them (P-G.4.4)."""
+        """Connecting nodes whose setup timeout is over: close them (P-G.4.4), and say so by
+        ``overdue``.
+        """
         return [
             node_id
-            for node_id, known in self._nodes.items()
-            if known.state is ConnectionState.CONNECTING
-            and now_ms - known.last_connect_attempt_ms > known.setup_timeout_ms
+            for node_id, known in self._awaited()
+            if now_ms - known.last_connect_attempt_ms > known.setup_timeout_ms
         ]
+
+    def overdue(self, node_id: int) -> None:
+        """The attempt is being given up: it is no longer among ``nodes_with_setup_timeout``."""
+        self._known(node_id).is_overdue = True
+
+    def setup_delay_ms(self, now_ms: int) -> int:
+        """How long ``nodes_with_setup_timeout`` stays as it is; at least 1."""
+        ends = (
+            known.last_connect_attempt_ms + known.setup_timeout_ms for _, known in self._awaited()
+        )
+        return max(min(ends, default=NO_LIMIT_MS) - now_ms + 1, 1)
+
+    def _awaited(self) -> Iterator[tuple[int, _NodeState]]:
+        for node_id, known in self._nodes.items():
+            if known.state is ConnectionState.CONNECTING and not known.is_overdue:
+                yield node_id, known
+
+    def throttle_delay_ms(self, node_id: int, now_ms: int) -> int:
+        """How long the node is still to be sent nothing; 0: it may be."""
+        known = self._nodes.get(node_id)
+        return 0 if known is None else max(known.throttled_until_ms - now_ms, 0)
 
     def throttle(self, node_id: int, until_ms: int) -> None:
         """Send the node nothing until ``until_ms``; an earlier moment than before is ignored."""

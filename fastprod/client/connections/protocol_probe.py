@@ -89,8 +89,12 @@ class ProtocolProbes:
         self._ends[node_id] = event
 
         def run() -> None:
-            self._answers.put((node_id, self._speaks_other(address)))
-            self._wake()
+            is_other = False
+            try:
+                is_other = self._speaks_other(address)
+            finally:  # whatever happens, the node's end is told
+                self._answers.put((node_id, is_other))
+                self._wake()
 
         try:
             threading.Thread(target=run, name="fastprod-protocol-probe", daemon=True).start()

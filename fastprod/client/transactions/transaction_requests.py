@@ -150,7 +150,8 @@ class TransactionRequests:
                 handler.coordinator_type, handler.group_id, min(pause_ms, LONGEST_SLEEP_MS)
             )
             return 0
-        return LONGEST_SLEEP_MS  # when it is connected, or cannot be, we are woken
+        # When it is connected, or cannot be, we are woken; a throttle ends without a word.
+        return states.throttle_delay_ms(node.id, now_ms) or LONGEST_SLEEP_MS
 
     def _maybe_end_early(self, now_ms: int) -> None:
         """Hand EndTxn to the engine while the last records are under way; if anything is amiss it

@@ -76,12 +76,30 @@ def test_a_connection_that_takes_too_long_is_closed_as_timed_out() -> None:
     world.turn()
     world.now_ms += 10_001
     world.turn()
+    world.turn()
     assert world.engine.take("close_connection") == [(BOOTSTRAP_SLOT, True)]
     ((text, _),) = world.engine.take("set_disconnect_reason")
     assert "b0:9092" in text
     assert "10,000 ms (socket_connection_setup_timeout_ms)" in text
     world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_LOCAL, timed_out=True)
     assert world.engine.take("set_disconnect_reason") == [], "it was no request that timed out"
+
+
+def test_a_connection_that_takes_too_long_is_noticed_on_time() -> None:
+    """P-G.4.4: also where nothing else is due."""
+    world = World(enable_idempotence=False)
+    world.metadata.add("t", world.now_ms)
+    world.ready()
+    world.turn()
+    world.answer_metadata({"t": [1]})
+    ((_, _, leaders),) = world.engine.take("set_topic")
+    world.tell(EventKind.ON_CONNECT_WANTED, leaders[0][0])
+    world.turn()
+    world.now_ms += 9_900
+    assert world.turn() == 101
+    world.now_ms += 101
+    world.turn()
+    assert world.engine.take("close_connection") == [(leaders[0][0], True)]
 
 
 def test_a_broker_that_cannot_take_produce_requests_is_ready_and_says_why() -> None:
@@ -276,6 +294,25 @@ def test_a_node_that_is_wanted_while_it_is_probed_is_connected_to_behind_that() 
     world.now_ms += 2_000
     world.turn()
     assert slot in [each[0] for each in world.engine.take("connect")]
+
+
+def test_a_node_that_is_probed_has_ended_already_and_does_not_time_out() -> None:
+    """P-G.4.4: with SASL it counts as connecting until somebody is let in."""
+    world = World(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username="ada",
+        sasl_password="secret",
+    )
+    world.turn()
+    world.tell(EventKind.ON_CONNECTED)
+    with CountingListener(None) as listener:
+        _listener_of(world, listener)
+        world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+        world.now_ms += 10_001
+        world.turn()
+        assert world.engine.take("close_connection") == []
+        assert "closed the connection" in _turn_until_told(world)
 
 
 def test_a_broker_that_has_answered_before_is_not_probed() -> None:

@@ -192,6 +192,24 @@ def test_only_connecting_nodes_time_out(states: ClusterConnectionStates) -> None
     assert states.nodes_with_setup_timeout(NOW + 10**6) == []
 
 
+def test_the_next_setup_timeout_is_known_and_none_is_told_twice(
+    states: ClusterConnectionStates,
+) -> None:
+    """P-G.4.4"""
+    assert states.setup_delay_ms(NOW) > 10**9
+    states.connecting(B0, NOW)
+    states.connecting(B1, NOW + 6000)
+    assert states.setup_delay_ms(NOW + 6000) == 4001
+    assert states.nodes_with_setup_timeout(NOW + 10_001) == [0]
+    states.overdue(0)
+    assert states.nodes_with_setup_timeout(NOW + 10_001) == []
+    assert states.setup_delay_ms(NOW + 10_001) == 6000
+    assert states.setup_delay_ms(NOW + 20_000) == 1
+    states.disconnected(0, NOW + 10_002)
+    states.connecting(B0, NOW + 11_000)
+    assert states.nodes_with_setup_timeout(NOW + 31_001) == [0, 1]
+
+
 def test_attempts_go_through_the_addresses_and_a_lost_connection_asks_dns_again(
     states: ClusterConnectionStates, dns: Dns
 ) -> None:

@@ -108,6 +108,17 @@ def test_without_a_thread_nothing_is_probed_until_the_next_time(
     assert stage.run(plain)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_probe_that_fails_has_found_nothing(
+    plain: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(address: Address) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(protocol_probe, "speaks_kafka", fail)
+    assert not Probes(uses_tls=True).run(plain)
+
+
 def test_who_has_answered_speaks_as_we_do() -> None:
     stage = Probes(uses_tls=False)
     stage.probes.told(1)

@@ -110,6 +110,21 @@ def test_the_coordinator_is_found_connected_to_and_asked(world: World) -> None:
     assert result.is_completed
 
 
+def test_the_end_of_a_throttle_is_not_slept_through(world: World) -> None:
+    """P-G.8: it ends without an event."""
+    manager(world).initialize_transactions()
+    world.turn()
+    answer_search(world)
+    world.turn()
+    connect_coordinator(world)
+    world.states.throttle(COORDINATOR, world.now_ms + 20)
+    assert world.turn() <= 20
+    assert names(world) == []
+    world.now_ms += 20
+    world.turn()
+    assert [api_key for _, api_key in names(world)] == [INIT_PRODUCER_ID]
+
+
 def test_one_request_is_under_way_at_a_time(world: World) -> None:
     """P-I.3"""
     manager(world).initialize_transactions()
