@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from fastprod._core.engine.control_queue import EventKind
 from fastprod._core.io.channel import CloseReason
 from fastprod._core.tls.tls_context import TlsContext
+from fastprod.client.connections import protocol_probe
 from fastprod.client.connections.addresses import Address
 from fastprod.client.connections.connection_states import ConnectionState
 from fastprod.error_codes import UNSUPPORTED_VERSION
@@ -218,9 +220,9 @@ def test_an_idle_connection_that_was_closed_asks_for_nothing() -> None:
     assert world.sent() == []
 
 
-def _listener_of(world: World, listener: CountingListener, node_id: int = -1) -> None:
-    """The address of a node, by default the bootstrap server, is the listener's."""
-    world.client._connections._addresses[node_id] = Address(socket.AF_INET, *listener.address)
+def _listener_of(world: World, listener: CountingListener) -> None:
+    """The bootstrap server's address is the listener's."""
+    world.client._connections._addresses[-1] = Address(socket.AF_INET, *listener.address)
 
 
 def _turn_until_told(world: World) -> str:
@@ -270,7 +272,22 @@ def test_a_broker_that_speaks_neither_is_an_ordinary_loss() -> None:
     assert world.metadata.standing_error is None
 
 
-def test_a_node_that_is_wanted_while_it_is_probed_is_connected_to_behind_that() -> None:
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A probe goes on until this is set, and finds nothing."""
+    over = threading.Event()
+
+    def speaks_nothing(address: Address) -> bool:
+        assert over.wait(60)
+        return False
+
+    monkeypatch.setattr(protocol_probe, "speaks_tls", speaks_nothing)
+    return over
+
+
+def test_a_node_that_is_wanted_while_it_is_probed_is_connected_to_behind_that(
+    probed: threading.Event,
+) -> None:
     """P-F.2: the engine asks once, and its connection has ended already."""
     world = World(enable_idempotence=False)
     world.metadata.add("t", world.now_ms)
@@ -278,25 +295,26 @@ def test_a_node_that_is_wanted_while_it_is_probed_is_connected_to_behind_that() 
     world.turn()
     world.answer_metadata({"t": [1]})
     ((_, _, leaders),) = world.engine.take("set_topic")
-    slot, node_id = leaders[0][0], leaders[0][2]
+    slot = leaders[0][0]
     world.tell(EventKind.ON_CONNECT_WANTED, slot)
     world.turn()
     assert len(world.engine.take("connect")) == 1
     world.tell(EventKind.ON_CONNECTED, slot)
-    with CountingListener(None) as listener:
-        _listener_of(world, listener, node_id)
-        world.tell(EventKind.ON_DISCONNECTED, slot, reason=CloseReason.CLOSE_REMOTE)
-        world.tell(EventKind.ON_CONNECT_WANTED, slot)
-        world.turn()
-        assert world.engine.take("connect") == []
-        world.engine.commands.clear()
-        assert "closed the connection before it answered" in _turn_until_told(world)
+    world.tell(EventKind.ON_DISCONNECTED, slot, reason=CloseReason.CLOSE_REMOTE)
+    world.tell(EventKind.ON_CONNECT_WANTED, slot)
+    world.turn()
+    assert world.engine.take("connect") == []
+    world.engine.commands.clear()
+    probed.set()
+    assert "closed the connection before it answered" in _turn_until_told(world)
     world.now_ms += 2_000
     world.turn()
     assert slot in [each[0] for each in world.engine.take("connect")]
 
 
-def test_a_node_that_is_probed_has_ended_already_and_does_not_time_out() -> None:
+def test_a_node_that_is_probed_has_ended_already_and_does_not_time_out(
+    probed: threading.Event,
+) -> None:
     """P-G.4.4: with SASL it counts as connecting until somebody is let in."""
     world = World(
         security_protocol="SASL_PLAINTEXT",
@@ -306,13 +324,12 @@ def test_a_node_that_is_probed_has_ended_already_and_does_not_time_out() -> None
     )
     world.turn()
     world.tell(EventKind.ON_CONNECTED)
-    with CountingListener(None) as listener:
-        _listener_of(world, listener)
-        world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
-        world.now_ms += 10_001
-        world.turn()
-        assert world.engine.take("close_connection") == []
-        assert "closed the connection" in _turn_until_told(world)
+    world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_REMOTE)
+    world.now_ms += 10_001
+    world.turn()
+    assert world.engine.take("close_connection") == []
+    probed.set()
+    assert "closed the connection" in _turn_until_told(world)
 
 
 def test_a_broker_that_has_answered_before_is_not_probed() -> None:
