@@ -7,7 +7,6 @@ rest, and the parents of some of these name repositories that need not answer.
 from __future__ import annotations
 
 import sys
-from importlib import util
 from pathlib import Path
 
 import java_flags
@@ -53,14 +52,6 @@ def resolve() -> list[Path]:
 
 def _fill(part: Path) -> None:
     kafka_jars.copy_jars(f"Spark's Kafka sink {CONNECTOR_VERSION}", _POM, part, JARS)
-
-
-def pyspark_jars() -> Path:
-    """The folder of PySpark's own jars, which are the class path of a driver."""
-    package = util.find_spec("pyspark")
-    assert package is not None
-    assert package.origin is not None
-    return Path(package.origin).parent / "jars"
 
 
 def java_options(*flags: str) -> str:
