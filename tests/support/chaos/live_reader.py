@@ -25,20 +25,21 @@ class LiveReader:
         self._topic = topic
         self._ends = dict.fromkeys(range(partitions), 0)
         self._over = threading.Event()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": "live reader",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "check.crcs": True,
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 500,
-                "socket.timeout.ms": 10_000,
-                "topic.metadata.refresh.interval.ms": 1_000,
-            }
-        )
+        settings = {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "live reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "check.crcs": True,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": 10_000,
+            "topic.metadata.refresh.interval.ms": 1_000,
+        }
+        self._consumer = Consumer(settings)
+        # ListOffsets tells a reader of committed records the last stable offset.
+        self._asker = Consumer({**settings, "isolation.level": "read_uncommitted"})
         self._thread = threading.Thread(target=self._run, name="live reader")
 
     def __enter__(self) -> LiveReader:
@@ -53,6 +54,7 @@ class LiveReader:
             self.violations.append("the live reader hangs")
             return
         self._consumer.close()
+        self._asker.close()
 
     def _run(self) -> None:
         turn = 0
@@ -88,7 +90,7 @@ class LiveReader:
         """
         place = TopicPartition(self._topic, index)
         try:
-            end = self._consumer.get_watermark_offsets(place, timeout=LOOK_S, cached=False)[1]
+            end = self._asker.get_watermark_offsets(place, timeout=LOOK_S, cached=False)[1]
         except KafkaException:
             return  # nobody leads now
         self.looks += 1
