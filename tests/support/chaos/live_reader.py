@@ -53,6 +53,8 @@ class LiveReader:
         if self._thread.is_alive():
             self.violations.append("the live reader hangs")
             return
+        if not self.looks:
+            self.violations.append("the live reader has never been told a high watermark")
         self._consumer.close()
         self._asker.close()
 
