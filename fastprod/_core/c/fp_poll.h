@@ -64,20 +64,24 @@ static inline int fp_epoll_exactly(int fd, void *events, int most, int64_t timeo
 }
 #endif
 
+/* In the child of a fork this alone: nothing is freed that the parent's thread may have changed. */
+static inline void fp_poller_abandon(fp_poller *p) {
+    int fd;
+    if (p == NULL || p->epoll_fd < 0) return;
+    fd = p->epoll_fd;
+    p->epoll_fd = -1; /* forgotten before it is closed, as in fp_sock_close */
+    close(fd);
+}
+
 static inline void fp_poller_free(fp_poller *p) {
     if (p == NULL) return;
-    if (p->epoll_fd >= 0) close(p->epoll_fd);
+    fp_poller_abandon(p);
     free(p->ready);
     free(p->events);
     free(p->fds);
     free(p->cookies);
     free(p->slot_of_fd);
     free(p);
-}
-
-/* In the child of a fork: close, but free nothing that the parent's thread may have been changing. */
-static inline void fp_poller_abandon(fp_poller *p) {
-    if (p != NULL && p->epoll_fd >= 0) close(p->epoll_fd);
 }
 
 /* NULL with errno when there is no memory or no descriptor left. */
@@ -282,7 +286,10 @@ static inline int fp_timer_set(int fd, int64_t deadline_ns) {
 #endif
 }
 
-static inline void fp_timer_close(int fd) {
+/* Forgotten before it is closed, as in fp_sock_close. */
+static inline void fp_timer_close(int *noted) {
+    int fd = *noted;
+    *noted = -1;
     if (fd >= 0) close(fd);
 }
 

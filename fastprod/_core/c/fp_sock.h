@@ -122,9 +122,13 @@ static inline ssize_t fp_sock_receive(int fd, void *buffer, size_t size) {
     return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 }
 
-/* shutdown tells the peer even while a forked child still holds a copy of the descriptor. */
-static inline void fp_sock_close(int fd) {
+/* shutdown tells the peer even while a forked child still holds a copy of the descriptor. The number
+ * is forgotten first: once closed it may be somebody else's, and the child of a fork closes what is
+ * still noted here. */
+static inline void fp_sock_close(int *noted) {
+    int fd = *noted;
     (void)shutdown(fd, SHUT_RDWR);
+    *noted = -1;
     (void)close(fd);
 }
 

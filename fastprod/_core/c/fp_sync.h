@@ -138,10 +138,12 @@ static inline void fp_wake_clear(fp_wake *w) {
     }
 }
 
+/* Forgotten before it is closed, as in fp_sock_close. */
 static inline void fp_wake_close(fp_wake *w) {
-    if (w->read_fd >= 0) close(w->read_fd);
-    if (w->write_fd >= 0 && w->write_fd != w->read_fd) close(w->write_fd);
+    int read_fd = w->read_fd, write_fd = w->write_fd;
     w->read_fd = w->write_fd = -1;
+    if (read_fd >= 0) close(read_fd);
+    if (write_fd >= 0 && write_fd != read_fd) close(write_fd);
 }
 
 #endif

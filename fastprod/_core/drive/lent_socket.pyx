@@ -14,7 +14,7 @@ from fastprod._core.io.channel cimport (
 cdef extern from "c/fp_poll.h" nogil:
     int fp_poller_add_timer(fp_poller* p) noexcept
     int fp_timer_set(int fd, int64_t deadline_ns) noexcept
-    void fp_timer_close(int fd) noexcept
+    void fp_timer_close(int* noted) noexcept
 
 cdef enum:
     # A caller that does not come to wait, against expectation, delays its answer by this at most.
@@ -29,8 +29,7 @@ cdef void lent_init(IoThread* io) noexcept nogil:
 
 cdef void lent_close(IoThread* io) noexcept nogil:
     fp_wake_close(&io.lent.wake)
-    fp_timer_close(io.lent.guard_fd)
-    io.lent.guard_fd = -1
+    fp_timer_close(&io.lent.guard_fd)
 
 
 cdef bint lent_is_there(IoThread* io) noexcept nogil:

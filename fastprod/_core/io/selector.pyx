@@ -110,6 +110,7 @@ cdef void selector_abandon(Selector* s) noexcept nogil:
             s.opening_fd = -1   # the fork came right after it had become a channel's
     if s.opening_fd >= 0:
         posix_close(s.opening_fd)
+        s.opening_fd = -1       # a child of this child abandons again: its number is another's then
     fp_mutex_init(&s.wake_lock)
     fp_wake_close(&s.wake)
     fp_poller_abandon(s.loop.poller)
@@ -259,7 +260,6 @@ cdef void _close(Selector* s, Channel* ch, int32_t reason, int32_t err) noexcept
     cdef Channel* last
     fp_poller_remove(s.loop.poller, ch.fd, ch.interest)
     ch.transport.hang_up(ch)
-    ch.fd = -1
     ch.state = CH_CLOSED
     ch.close_reason = reason
     ch.err = err

@@ -8,7 +8,7 @@ cdef extern from "c/fp_sock.h" nogil:
     int fp_sock_connected(int fd) noexcept
     ssize_t fp_sock_send(int fd, fp_iovec* iov, int32_t count, size_t* offered) noexcept
     ssize_t fp_sock_receive(int fd, void* buffer, size_t size) noexcept
-    void fp_sock_close(int fd) noexcept
+    void fp_sock_close(int* noted) noexcept
 
 
 cdef FpStatus _handshake(Channel* ch, uint32_t* wants) noexcept nogil:
@@ -36,7 +36,7 @@ cdef bint _has_pending(Channel* ch) noexcept nogil:
 
 
 cdef void _hang_up(Channel* ch) noexcept nogil:
-    fp_sock_close(ch.fd)
+    fp_sock_close(&ch.fd)
 
 
 cdef Transport _tcp

@@ -17,7 +17,7 @@ cdef extern from "c/fp_sock.h" nogil:
     int fp_sock_connected(int fd) noexcept
     ssize_t fp_sock_send(int fd, fp_iovec* iov, int32_t count, size_t* offered) noexcept
     ssize_t fp_sock_receive(int fd, void* buffer, size_t size) noexcept
-    void fp_sock_close(int fd) noexcept
+    void fp_sock_close(int* noted) noexcept
 
 cdef enum:
     MOST_DESCRIPTORS = 4096
@@ -162,7 +162,7 @@ cdef bint _record_has_pending(Channel* ch) noexcept nogil:
 cdef void _record_hang_up(Channel* ch) noexcept nogil:
     free(_sessions[ch.fd])
     _sessions[ch.fd] = NULL
-    fp_sock_close(ch.fd)
+    fp_sock_close(&ch.fd)
 
 
 cdef Transport _record

@@ -50,6 +50,8 @@ class SelectorForTest:
         """ "epoll" or "poll"."""
     def close(self) -> None:
         """Close every channel and free the selector. Again: nothing happens."""
+    def note_opening(self, fd: int) -> None:
+        """Say that a descriptor is about to be a channel's, as in the middle of a connect."""
     def abandon(self) -> None:
         """In a forked child: let go of everything and leave the parent's connections alone."""
     def connect(

@@ -105,6 +105,10 @@ cdef class SelectorForTest:
         layer_ticket_clear(&self.ticket)
         self._forget_all()
 
+    def note_opening(self, int fd):
+        """As between a socket's opening and its channel: what a fork finds there is closed."""
+        self.s.opening_fd = fd
+
     def abandon(self):
         selector_abandon(&self.s)
         self._forget_all()

@@ -25,7 +25,7 @@ from fastprod._core.tls.tls_session cimport (
 
 cdef extern from "c/fp_sock.h" nogil:
     int fp_sock_connected(int fd) noexcept
-    void fp_sock_close(int fd) noexcept
+    void fp_sock_close(int* noted) noexcept
 
 cdef enum:
     RECORD_BYTES = 16 * 1024    # the most that one record holds
@@ -282,7 +282,7 @@ cdef void _hang_up(Channel* ch) noexcept nogil:
         openssl.ERR_clear_error()
     tls_session_free(session)
     ch.session = NULL
-    fp_sock_close(ch.fd)
+    fp_sock_close(&ch.fd)
 
 
 cdef Transport _tls

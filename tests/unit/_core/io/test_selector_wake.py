@@ -91,6 +91,21 @@ def test_a_forked_child_that_abandons_leaves_the_parent_undisturbed(loopback: Lo
         peer.recv(1)
 
 
+def test_a_child_of_a_child_closes_no_descriptor_that_was_its_parents(loopback: Loopback) -> None:
+    """A fork in the middle of a connect; the number is somebody else's when the child forks."""
+    opening = os.open(os.devnull, os.O_RDONLY)
+    loopback.selector.note_opening(opening)
+    loopback.selector.abandon()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opening)
+    others = os.open(os.devnull, os.O_RDONLY)
+    numbers = os.dup2(others, opening) if others != opening else others
+    loopback.selector.abandon()
+    assert os.fstat(numbers)
+    for each in {others, numbers}:
+        os.close(each)
+
+
 def test_a_child_that_keeps_a_copy_does_not_keep_a_closed_connection(loopback: Loopback) -> None:
     """A copy in a child must neither hide the end from the peer nor haunt the parent's polls."""
     channel, peer = loopback.open()
