@@ -79,6 +79,7 @@ class Killer:
         self._period_s = period_s
         self.kills = 0
         self.over = threading.Event()
+        self.has_ended = threading.Event()
         self.errors: list[BaseException] = []
 
     def run(self) -> None:
@@ -90,6 +91,7 @@ class Killer:
                 self._broker.restart()
         except BaseException as error:
             self.errors.append(error)
+        self.has_ended.set()
 
 
 @pytest.mark.slow
@@ -109,7 +111,9 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
             thread = threading.Thread(target=killer.run, name="killer")
             thread.start()
             try:
-                send_workload(producer, TOPIC, ledger, rate_per_s=RATE_PER_S)
+                send_workload(
+                    producer, TOPIC, ledger, rate_per_s=RATE_PER_S, happened=killer.has_ended
+                )
             finally:
                 killer.over.set()
                 thread.join()

@@ -103,13 +103,18 @@ class Killer:
 
 
 @contextmanager
-def killing(killer: Killer, count: int) -> Iterator[None]:
-    """Kill while the body runs; afterwards all nodes are there."""
-    over = threading.Event()
-    thread = threading.Thread(target=killer.run, args=(count, over), name="killer")
+def killing(killer: Killer, count: int) -> Iterator[threading.Event]:
+    """Kill while the body runs; what is yielded is set after that. Then all nodes are there."""
+    over, killed = threading.Event(), threading.Event()
+
+    def run() -> None:
+        killer.run(count, over)
+        killed.set()
+
+    thread = threading.Thread(target=run, name="killer")
     thread.start()
     try:
-        yield
+        yield killed
     finally:
         over.set()
         thread.join()
@@ -131,8 +136,8 @@ def test_killed_leaders_cost_no_record_and_double_none(
         producer.warmup(name)
         killer = Killer(kafka3, name, producer)
         began_s = time.monotonic()
-        with killing(killer, kills):
-            send_workload(producer, name, ledger, rate_per_s=rate_per_s)
+        with killing(killer, kills) as killed:
+            send_workload(producer, name, ledger, rate_per_s=rate_per_s, happened=killed)
         counters = producer._engine.counters()
     print(
         f"{ledger.workload.count:,} records in {time.monotonic() - began_s:.1f} s; kills "

@@ -10,8 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +49,25 @@ def workload(seed: int) -> Workload:
     return Workload(rate * seconds, seed=seed, largest_bytes=LARGEST_BYTES)
 
 
-def send(producer: KafkaProducer, topic: str, ledger: Ledger) -> None:
+def send_during(
+    change: Callable[[], None], producer: KafkaProducer, topic: str, ledger: Ledger
+) -> None:
+    """Send the workload while `change` runs in a thread; what it raises is raised at the end."""
     rate = FULL_RATE_PER_S if IS_FULL else RATE_PER_S
-    send_workload(producer, topic, ledger, rate_per_s=rate)
-
-
-@contextmanager
-def meanwhile(change: Callable[[], None]) -> Iterator[None]:
-    """Run `change` in a thread while the body sends; what it raises is raised at the end."""
     errors: list[BaseException] = []
+    changed = threading.Event()
 
     def run() -> None:
         try:
             change()
         except BaseException as error:
             errors.append(error)
+        changed.set()
 
     thread = threading.Thread(target=run, name="change")
     thread.start()
     try:
-        yield
+        send_workload(producer, topic, ledger, rate_per_s=rate, happened=changed)
     finally:
         thread.join()
     if errors:
@@ -149,8 +147,7 @@ def test_kafkas_key_store_and_our_trust_store_change_with_a_restart_of_the_node(
             if IS_FULL:
                 put(trusted, newer.certificate)
 
-        with meanwhile(change):
-            send(producer, name, ledger)
+        send_during(change, producer, name, ledger)
         counters = producer._engine.counters()
         metrics = producer.metrics()["producer-metrics"]
     print(f"{ledger.workload.count:,} records, nodes {nodes} restarted; {counters}")
@@ -187,8 +184,7 @@ def test_a_broker_that_is_killed_comes_back_with_another_certificate(
                 time.sleep(DOWN_S)
                 broker.restart()
 
-            with meanwhile(change):
-                send(producer, TOPIC, ledger)
+            send_during(change, producer, TOPIC, ledger)
             counters = producer._engine.counters()
         assert counters["connections_closed"] > 0
         check_shown(broker.bootstrap("SECURE"), newer)
@@ -235,8 +231,7 @@ def test_certificates_that_a_running_broker_replaces(tmp_path: Path) -> None:
                     put(trusted, authority.certificate)
                     broker.faults.lose_reply("Produce")
 
-            with meanwhile(change):
-                send(producer, TOPIC, ledger)
+            send_during(change, producer, TOPIC, ledger)
             counters = producer._engine.counters()
             metrics = producer.metrics()["producer-metrics"]
         assert counters["records_retried"] > 0
@@ -278,8 +273,7 @@ def test_a_password_that_changes_under_load_costs_no_record(
                 time.sleep(0.05)
             producer.set_sasl_credentials("eve", "third")
 
-        with meanwhile(change):
-            send(producer, name, ledger)
+        send_during(change, producer, name, ledger)
         counters = producer._engine.counters()
         assert total("record-error") == 0
     print(f"{ledger.workload.count:,} records; {counters}")

@@ -13,6 +13,8 @@ from support.records.ledger import Ledger
 FLUSH_TIMEOUT_S = 180.0
 CALLBACK_EVERY = 4
 SLICE_S = 0.005
+REST = 1 / 4  # of a workload: sent slower as long as what is to happen meanwhile goes on
+SLOWER = 20
 
 
 class Lane:
@@ -38,21 +40,28 @@ class Lane:
         self._pending: deque[tuple[int, RecordFuture]] = deque()
         self.errors: list[BaseException] = []
 
-    def run(self, rate_per_s: float | None, stop: threading.Event) -> None:
+    def run(
+        self, rate_per_s: float | None, happened: threading.Event, stop: threading.Event
+    ) -> None:
         """Send the lane's records in order, at most `rate_per_s` of them a second."""
         try:
-            self._run(rate_per_s, stop)
+            self._run(rate_per_s, happened, stop)
         except BaseException as error:
             self.errors.append(error)
             stop.set()
 
-    def _run(self, rate_per_s: float | None, stop: threading.Event) -> None:
-        began_s = time.monotonic()
+    def _run(
+        self, rate_per_s: float | None, happened: threading.Event, stop: threading.Event
+    ) -> None:
+        due_s = time.monotonic()
         workload = self._ledger.workload
-        for sent, index in enumerate(range(self._number, workload.count, workload.lanes)):
+        rest = int(workload.count * (1 - REST))
+        for index in range(self._number, workload.count, workload.lanes):
             if rate_per_s is not None:
-                while (ahead_s := began_s + sent / rate_per_s - time.monotonic()) > 0:
+                while (ahead_s := due_s - time.monotonic()) > 0:
                     time.sleep(min(ahead_s, SLICE_S))
+                is_waited_for = index >= rest and not happened.is_set()
+                due_s += SLOWER / rate_per_s if is_waited_for else 1 / rate_per_s
             if stop.is_set() or self.errors:
                 return
             self._send(index)
@@ -111,6 +120,7 @@ def send_workload(
     ledger: Ledger,
     *,
     rate_per_s: float | None = None,
+    happened: threading.Event | None = None,
     may_fail: tuple[type[Exception], ...] = (),
 ) -> None:
     """Send the ledger's workload, one thread a lane, flush, and note every acknowledgement.
@@ -120,6 +130,8 @@ def send_workload(
         topic: name.
         ledger: of the workload, empty.
         rate_per_s: records a second, over all lanes; None: as fast as it goes.
+        happened: set once what is to happen meanwhile has happened; until then the last quarter of
+            the records is sent twenty times slower, so that there are records on a busy machine.
         may_fail: errors that records may have; the ledger then has these records as failed.
 
     Raises: the first other error of any record or thread, after all have stopped.
@@ -128,8 +140,11 @@ def send_workload(
     lanes = [Lane(producer, topic, ledger, number, may_fail) for number in range(workload.lanes)]
     lane_rate = None if rate_per_s is None else rate_per_s / workload.lanes
     stop = threading.Event()
+    if happened is None:
+        happened = threading.Event()
+        happened.set()
     threads = [
-        threading.Thread(target=lane.run, args=(lane_rate, stop), name=f"lane {number}")
+        threading.Thread(target=lane.run, args=(lane_rate, happened, stop), name=f"lane {number}")
         for number, lane in enumerate(lanes)
     ]
     for thread in threads:
