@@ -104,6 +104,7 @@ class Cluster:
         self._on_node = on_node
         self._retry_later = retry_later
         self._moved: Callable[[], None] = lambda: None
+        self._decided: Callable[[Partition], object] = lambda partition: None
         self._lock = threading.Lock()
         # Replaced as a whole, so that readers take no lock.
         self._up: dict[int, NodeAddress] = {}
@@ -129,11 +130,16 @@ class Cluster:
         """The node that makes and deletes topics: the first that is up; -1: none is."""
         return next(iter(self._up), NO_NODE)
 
-    def when_moved(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called, without a lock, when leaders have moved by themselves: on another
-        try, or at the end of a reassignment.
+    def when_moved(self, wake_all: Callable[[], None], wake: Callable[[Partition], object]) -> None:
+        """Have those woken, without a lock, who wait for what is decided.
+
+        Args:
+            wake_all: called when leaders have moved by themselves: on another try, or at the end of
+                a reassignment.
+            wake: called with a partition of which something else was decided: fewer replicas may
+                be waited for.
         """
-        self._moved = wake
+        self._moved, self._decided = wake_all, wake
 
     def node_up(self, address: NodeAddress) -> list[Partition]:
         """Note that a node is up; returns the partitions that it leads again.
@@ -209,8 +215,8 @@ class Cluster:
             self.topics.decide({partition: partition.plan_leader(leader, live)})
             return NONE
 
-    def decide(self, partition: Partition, plan: Callable[[], Decision | None]) -> bool:
-        """Have what `plan` decides of a partition hold; whether it decides anything.
+    def decide(self, partition: Partition, plan: Callable[[], Decision | None]) -> None:
+        """Have what `plan` decides of a partition hold, and wake who waits for that.
 
         Args:
             partition: which.
@@ -222,7 +228,7 @@ class Cluster:
         with self._lock:
             decision = plan()
             if decision is None:
-                return False
+                return
             has_moved = decision.leader != partition.leader
             try:
                 self.topics.decide({partition: decision})
@@ -231,7 +237,8 @@ class Cluster:
                 raise
         if has_moved:
             self._moved()
-        return True
+        else:
+            self._decided(partition)
 
     def reassign(
         self, partition: Partition, nodes: Sequence[int], allows_other_count: bool = True

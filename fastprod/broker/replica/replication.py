@@ -27,8 +27,9 @@ _NS_PER_MS = 1_000_000
 Plan = Callable[[], Decision | None]
 """What is to be decided of a partition; None: nothing."""
 
-Decide = Callable[[ReplicatedPartition, Plan], bool]
-"""Writes down what is decided of a partition, and has it hold: `Cluster.decide`."""
+Decide = Callable[[ReplicatedPartition, Plan], object]
+"""Writes down what is decided of a partition, has it hold, and wakes who waits for that:
+`Cluster.decide`."""
 
 
 class Replication:
@@ -65,7 +66,7 @@ class Replication:
         )
         self._fetchers = {id: ReplicaFetcher(id, self._fetch) for id in node_ids}
         self._advanced = advanced
-        self._decide: Decide = lambda partition, plan: False
+        self._decide: Decide = lambda partition, plan: None
         self._check_ms = max(most_lag_ms / 2, 1)
         self._timer = DelayedOperationPurgatory("fastprod-broker-replica-timer", clock, _failed)
         self._lock = threading.Lock()
@@ -166,37 +167,36 @@ class Replication:
 
     def _fetch(self, partition: ReplicatedPartition, node_id: int) -> bool:
         done = partition.fetch(node_id)
-        joined = done.joins and self._join(partition, node_id)
-        if done.advanced or joined:
+        if done.joins:
+            self._join(partition, node_id)
+        if done.advanced:
             self._changed(partition)
             self._advanced(partition)
         self._watch(partition)
         return done.goes_on
 
-    def _join(self, partition: ReplicatedPartition, node_id: int) -> bool:
-        """Have a follower that has caught up be in sync; whether it is now."""
+    def _join(self, partition: ReplicatedPartition, node_id: int) -> None:
+        """Have a follower that has caught up be in sync."""
         if partition in self._postponed:
-            return False
+            return
         try:
-            return self._decide(partition, lambda: partition.plan_expanded(node_id))
+            self._decide(partition, lambda: partition.plan_expanded(node_id))
         except OSError as error:
             _log.error("%s: node %d is not in sync yet: %s", partition, node_id, error)
             self._postponed.add(partition)
             if not self._timer.retry_later(self._check_ms, lambda: self._join_again(partition)):
                 self._postponed.discard(partition)
-            return False
 
     def _join_again(self, partition: ReplicatedPartition) -> None:
         self._postponed.discard(partition)
         self._changed(partition)
 
-    def _shrink(self, partition: ReplicatedPartition) -> bool:
-        """Drop followers that lag, once that is written down; whether there were any."""
+    def _shrink(self, partition: ReplicatedPartition) -> None:
+        """Drop followers that lag, once that is written down."""
         try:
-            return self._decide(partition, partition.plan_shrunk)
+            self._decide(partition, partition.plan_shrunk)
         except OSError as error:
             _log.error("%s waits for followers that lag: %s", partition, error)
-            return False
 
     def _watch(self, partition: ReplicatedPartition) -> None:
         """Look after half of the longest lag whether a follower lags."""
@@ -216,8 +216,7 @@ class Replication:
         for partition in watched:
             if partition.is_deleted or self._is_closed:
                 continue
-            if self._shrink(partition):
-                self._advanced(partition)
+            self._shrink(partition)
             if partition.lagging():
                 self._watch(partition)
 

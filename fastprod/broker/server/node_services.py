@@ -183,7 +183,7 @@ class NodeServices:
         handlers, log = self._handlers(), self.request_log
         self.apis = KafkaApis(table, handlers, faults, log, self.authorizer, self.topics)
         self.transaction_coordinator.begin()
-        self.cluster.when_moved(self.wake_all)
+        self.cluster.when_moved(self.wake_all, self.purgatory.check_and_complete)
 
     def _make_workers(self) -> None:
         """And begin to remove the folders that an earlier run has left."""

@@ -38,7 +38,14 @@ from fastprod.protocol.messages.replica.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from support.broker.replica_world import kill, up, values
-from support.broker.world import BrokerWorld, batch_of, produce_request, wait_for
+from support.broker.world import (
+    PRODUCE_TIMEOUT_MS,
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    produce_request,
+    wait_for,
+)
 
 NODES = range(4)
 
@@ -134,6 +141,24 @@ def test_who_waits_for_a_leader_that_goes_is_told(world: BrokerWorld) -> None:
     fetching(world, 2, True)
     (answer,) = waiting.wait().responses[0].partition_responses
     assert answer.error_code == NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("nodes", [(0,), (0, 2)])
+def test_who_waits_for_a_replica_that_goes_is_answered(
+    world: BrokerWorld, nodes: tuple[int, ...]
+) -> None:
+    """B-D4.12: the others have all of it, and nothing else happens to the partition."""
+    found = made(world, 0, 1, 2)
+    fetching(world, 1, False)
+    waiting = world.post("Produce", 9, produce_request([("t", 0, batch_of(b"b"))]))
+    wanted = fetch_request([("t", 0, 1)], max_wait_ms=PRODUCE_TIMEOUT_MS)
+    reading = world.post("Fetch", 12, wanted)
+    wait_for(lambda: found.log_at(2).log_end_offset == 2)
+    assert (waiting.answer, reading.answer) == (None, None)
+    assert alter(world, *nodes) == (NONE, None)
+    (answer,) = waiting.wait().responses[0].partition_responses
+    assert answer.error_code == NONE
+    assert reading.wait().responses[0].partitions[0].high_watermark == 2
 
 
 def test_fewer_and_more_replicas(world: BrokerWorld) -> None:
