@@ -403,10 +403,15 @@ class Log(SwappingLog):
         with self._lock:
             self._refuse_if_unusable()
             if offset < self._end_offset and self._segments:
+                # Who reads waits; who has begun to read begins anew.
+                self._is_swapping = True
+                self._cuts += 1
                 try:
                     self._truncate(offset)
                 except OSError as error:
                     self._fail("truncate", error, is_half_done=True)
+                finally:
+                    self._is_swapping = False
             return self._end_offset
 
     def _truncate(self, offset: int) -> None:
@@ -415,8 +420,6 @@ class Log(SwappingLog):
         kept = [segment for segment in self._segments if segment.base_offset < offset]
         gone = self._segments[len(kept) :]
         first_offset = self._segments[0].base_offset
-        # Readers must not see what is removed now, or was removed while they read.
-        self._cuts += 1
         self._end_offset = max(offset, first_offset)
         self._segments = kept
         # From the last to the first: a crash must not leave a gap.
@@ -425,7 +428,6 @@ class Log(SwappingLog):
         self._end_offset = kept[-1].truncate_to(offset) if kept else first_offset
         self.cleaned_offset = min(self.cleaned_offset, self._end_offset)
         self._start_offset = min(self._start_offset, self._end_offset)
-        self._cuts += 1
         self._epochs.truncate_to(self._end_offset)
         self._producers = None
         self._transactions.truncate_to(0, [each.base_offset for each in (*kept, *gone)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from fastprod._core.records.record_reader import RecordBatch, read_batches
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _READ_BYTES = 1024 * 1024
+# Of a batch: base offset, length, offset of the last record.
+_HEAD = Struct(">qi11xi")
+_LENGTH_END = 12
 
 
 class LogReader:
@@ -59,7 +63,8 @@ class LogReader:
         self._end_offset = 0
         # How often records were removed: a read during which it grows is done again.
         self._cuts = 0
-        # Files are being replaced: for so long the segments are not what their files hold.
+        # Files are being replaced, or the end is cut off: for so long the segments are not what
+        # their files hold, or it is not known which transactions are open or aborted.
         self._is_swapping = False
         self.appended_bytes = 0
 
@@ -166,9 +171,33 @@ class LogReader:
                 return found
 
     def _await_swap(self) -> None:
-        """Wait for some milliseconds, until files have taken the place of others."""
+        """Wait for some milliseconds, until files have taken the place of others, or the end is
+        cut off.
+        """
         with self._lock:
             pass
+
+    def read_committed(
+        self, offset: int, max_bytes: int, at_least_one: bool
+    ) -> tuple[list[Buffer], list[AbortedTxn], int]:
+        """Read below the last stable offset; what has to be skipped, and that offset, come along.
+
+        Args, raises: as `read`. All three are of one moment: a segment that goes meanwhile takes
+        what is known of its aborted transactions with it.
+        """
+        while True:
+            cuts = self._cuts
+            if self._is_swapping:
+                self._await_swap()
+                continue
+            stable_offset = self.last_stable_offset
+            found = self.read(offset, max_bytes, at_least_one, stable_offset)
+            aborted = self.aborted_transactions(offset, stable_offset) if found else []
+            if aborted:
+                end_offset = _end_of(found)
+                aborted = [each for each in aborted if each.first_offset < end_offset]
+            if cuts == self._cuts:
+                return found, aborted, stable_offset
 
     def _unreadable(self, error: OSError) -> LogError:
         what = f"the log of {self.topic}-{self.partition} cannot be read"
@@ -230,3 +259,14 @@ class LogReader:
                 for batch in read_batches(part, limit_bytes=2**31 - 1, verify=True):
                     yield batch
                     offset = batch.next_offset
+
+
+def _end_of(records: Sequence[Buffer]) -> int:
+    """The offset after the last batch."""
+    last = memoryview(records[-1])
+    at = end_offset = 0
+    while at + _HEAD.size <= last.nbytes:
+        base_offset, size, last_delta = _HEAD.unpack_from(last, at)
+        end_offset = base_offset + last_delta + 1
+        at += _LENGTH_END + size
+    return end_offset

@@ -7,7 +7,6 @@ raise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fastprod._core.log.batch_validator import BatchInfo, InvalidBatch
@@ -76,9 +75,6 @@ _MOMENTARY = (
     COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
 )
-# Of a batch: base offset, length, offset of the last record.
-_HEAD = Struct(">qi11xi")
-_LENGTH_END = 12
 _FIRST_MAX_TIMESTAMP_VERSION = 7
 _FIRST_OFFSET_NOT_AVAILABLE_VERSION = 5
 _FIRST_LOCAL_VERSION, _FIRST_TIERED_VERSION, _FIRST_PENDING_VERSION = 8, 9, 11
@@ -320,15 +316,19 @@ class ReplicaManager:
         if error != NONE or partition is None:
             return ReadResult(error, partition=partition)
         log = partition.log_at(node_id)
-        high_watermark, stable = log.high_watermark, log.last_stable_offset
-        end = stable if isolation_level == READ_COMMITTED else high_watermark
-        max_bytes = min(left, want.max_bytes)
+        max_bytes = max(0, min(left, want.max_bytes))
+        records: list[Buffer] = []
+        aborted: Sequence[AbortedTxn] = ()
+        stable = log.last_stable_offset
+        high_watermark = log.high_watermark
         try:
-            if max_bytes <= 0 and not at_least_one:
+            if max_bytes == 0 and not at_least_one:
                 _check_offset(log.log_start_offset, want.offset, log.log_end_offset)
-                records = []
+            elif isolation_level == READ_COMMITTED:
+                records, aborted, stable = log.read_committed(want.offset, max_bytes, at_least_one)
+                high_watermark = log.high_watermark
             else:
-                records = log.read(want.offset, max(0, max_bytes), at_least_one, end)
+                records = log.read(want.offset, max_bytes, at_least_one, high_watermark)
         except OffsetOutOfRange:
             # The log of a topic that was just deleted is empty; the deletion is the real reason.
             if partition.is_deleted:
@@ -336,12 +336,6 @@ class ReplicaManager:
             return ReadResult(OFFSET_OUT_OF_RANGE, partition=partition)
         except Exception as error:
             return ReadResult(item_error(error).code, partition=partition)
-        aborted: Sequence[AbortedTxn] = ()
-        if isolation_level == READ_COMMITTED and records:
-            aborted = log.aborted_transactions(want.offset, stable)
-            if aborted:
-                end = _end_of(records)
-                aborted = [each for each in aborted if each.first_offset < end]
         return ReadResult(
             NONE,
             high_watermark,
@@ -480,14 +474,3 @@ def _unverified_code(code: int, version: int) -> int:
         return code
     # The client tries again.
     return NOT_ENOUGH_REPLICAS if code in _MOMENTARY else code
-
-
-def _end_of(records: Sequence[Buffer]) -> int:
-    """The offset after the last batch."""
-    last = memoryview(records[-1])
-    at = end_offset = 0
-    while at + _HEAD.size <= last.nbytes:
-        base_offset, size, last_delta = _HEAD.unpack_from(last, at)
-        end_offset = base_offset + last_delta + 1
-        at += _LENGTH_END + size
-    return end_offset

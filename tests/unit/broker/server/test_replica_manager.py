@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+import fastprod.broker.log.log as log_module
+from fastprod.broker.cluster.partition import Partition
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import Log
+from fastprod.broker.log.producer_replay import replay
+from fastprod.broker.log.record_batch import Producer
+from fastprod.broker.log.transaction_index import AbortedTxn
 from fastprod.broker.server.replica_manager import (
     AppendResult,
     FetchWant,
@@ -28,7 +35,14 @@ from fastprod.error_codes import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
 )
-from support.broker.world import BrokerWorld, batch_of, fetch_request, move_leader, produce_request
+from support.broker.world import (
+    PATIENCE_S,
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    move_leader,
+    produce_request,
+)
 from support.oracle.record_batch import decode_batches
 
 
@@ -286,3 +300,56 @@ def test_what_a_partition_raises_is_its_own(
 def _only_of(log: Log, usual: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
     """A method that does something else for one log."""
     return lambda self, *words: (other if self is log else usual)(self, *words)
+
+
+def aborted(partition: Partition) -> None:
+    """One record of a transaction that was aborted."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    partition.append(bytearray(batch_of(b"a", **fields)), is_verified=True)
+    partition.append_marker(EndTransactionMarker(Producer(5, 0), 0, False))
+
+
+def test_records_that_go_meanwhile_take_along_what_is_known_of_them(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C7.5: without it the records of an aborted transaction would count."""
+    partition = world.state.topics.partition("t", 0)
+    assert partition is not None
+    aborted(partition)
+    assert len(world.state.replica_manager.read(0, [want(0)], 1 << 20, 1)[0].aborted) == 1
+
+    def late(log: Log, offset: int, end_offset: int) -> list[AbortedTxn]:
+        monkeypatch.undo()
+        log.delete_records(log.log_end_offset)
+        return log.aborted_transactions(offset, end_offset)
+
+    monkeypatch.setattr(Log, "aborted_transactions", late)
+    (found,) = world.state.replica_manager.read(0, [want(0)], 1 << 20, 1)
+    assert (found.error, found.records) == (OFFSET_OUT_OF_RANGE, [])
+
+
+def test_while_a_tail_is_lost_nothing_undecided_or_aborted_is_read_as_committed(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C7.3, B-C7.5: which transactions are open and aborted is found out anew then."""
+    partition = world.state.topics.partition("t", 0)
+    assert partition is not None
+    aborted(partition)
+    fields = {"producer_id": 6, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    partition.append(bytearray(batch_of(b"open", **fields)), is_verified=True)
+    partition.append(bytearray(batch_of(b"lost")))
+    found: list[ReadResult] = []
+    reader = threading.Thread(
+        target=lambda: found.extend(world.state.replica_manager.read(0, [want(0)], 1 << 20, 1))
+    )
+
+    def replayed(*args: Any) -> None:
+        reader.start()
+        # It reads now, or waits.
+        reader.join(0.05)
+        replay(*args)
+
+    monkeypatch.setattr(log_module, "replay", replayed)
+    assert partition.log.truncate_to(3) == 3
+    reader.join(PATIENCE_S)
+    assert [(each.last_stable_offset, len(each.aborted)) for each in found] == [(2, 1)]
