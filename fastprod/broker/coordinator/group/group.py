@@ -31,6 +31,7 @@ class Committing(NamedTuple):
         knows_epochs: the version of the request knows groups that the broker assigns (KIP-848),
             and is told if there is no such group.
         producer: they count once its transaction is committed; by default at once.
+        partitions: as they were found; a topic that is deleted meanwhile gets no offset.
     """
 
     group_id: str
@@ -40,6 +41,7 @@ class Committing(NamedTuple):
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     knows_epochs: bool = False
     producer: Producer = NO_PRODUCER
+    partitions: Mapping[TopicPartition, Partition] = {}
 
     @property
     def is_transactional(self) -> bool:
@@ -50,6 +52,11 @@ class Committing(NamedTuple):
     def names_nobody(self) -> bool:
         """Whether it says nothing of itself."""
         return self.generation_id < 0 and not self.member_id and self.group_instance_id is None
+
+    def is_gone(self, place: TopicPartition) -> bool:
+        """Whether the topic was deleted after it was found."""
+        found = self.partitions.get(place)
+        return found is not None and found.is_deleted
 
 
 class Group(ABC):

@@ -41,6 +41,7 @@ from fastprod.error_codes import (
     OFFSET_METADATA_TOO_LARGE,
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 _log = logging.getLogger(__name__)
@@ -128,6 +129,9 @@ class OffsetMetadataManager:
                 continue
             if len(each.metadata) > most:
                 codes[place] = OFFSET_METADATA_TOO_LARGE
+            elif committing.is_gone(place):
+                # `topics_deleted` may have been here: a new topic of that name would begin there.
+                codes[place] = UNKNOWN_TOPIC_OR_PARTITION
             else:
                 fitting[place] = each
         code = NONE

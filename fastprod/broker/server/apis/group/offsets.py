@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topics import ZERO_ID, Topics
 from fastprod.broker.config import INT64_MAX
 from fastprod.broker.coordinator.group.group import Committing
@@ -90,7 +91,9 @@ class OffsetCommitApi:
                 if not topic.name:
                     each = ((topic.name, each.partition_index) for each in topic.partitions)
                     unknown |= dict.fromkeys(each, UNKNOWN_TOPIC_ID)
-        codes, offsets = checked_offsets(call, message.topics, self._topics, now_ms, expires_ms)
+        codes, offsets, partitions = checked_offsets(
+            call, message.topics, self._topics, now_ms, expires_ms
+        )
         codes |= unknown
         committing = Committing(
             message.group_id,
@@ -99,6 +102,7 @@ class OffsetCommitApi:
             message.group_instance_id,
             offsets,
             knows_epochs=call.version >= _FIRST_EPOCH_VERSION,
+            partitions=partitions,
         )
         if offsets:
             codes |= self._offsets.commit(committing, call.node_id)
@@ -135,8 +139,12 @@ def checked_offsets(
     topics: Topics,
     now_ms: int,
     expires_ms: int,
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, OffsetAndMetadata]]:
-    """The codes of partitions whose offsets are refused, and the offsets of the others.
+) -> tuple[
+    dict[TopicPartition, int],
+    dict[TopicPartition, OffsetAndMetadata],
+    dict[TopicPartition, Partition],
+]:
+    """The codes of partitions whose offsets are refused; the offsets of the others, and these.
 
     Args:
         call: of the client.
@@ -147,15 +155,18 @@ def checked_offsets(
     """
     codes: dict[TopicPartition, int] = {}
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    partitions: dict[TopicPartition, Partition] = {}
     for topic in asked:
         denied = not call.allows_topic(Operation.READ, topic.name)
         for each in topic.partitions:
             place = topic.name, each.partition_index
+            partition = topics.partition(*place)
             if denied:
                 codes[place] = TOPIC_AUTHORIZATION_FAILED
-            elif topics.partition(*place) is None:
+            elif partition is None:
                 codes[place] = UNKNOWN_TOPIC_OR_PARTITION
             else:
+                partitions[place] = partition
                 offsets[place] = OffsetAndMetadata(
                     each.committed_offset,
                     each.committed_leader_epoch,
@@ -163,7 +174,7 @@ def checked_offsets(
                     now_ms,
                     expires_ms,
                 )
-    return codes, offsets
+    return codes, offsets, partitions
 
 
 class _Found(NamedTuple):

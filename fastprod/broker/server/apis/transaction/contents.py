@@ -279,7 +279,9 @@ class TxnOffsetCommitApi:
         if not message.group_id:
             self.refuse(call, INVALID_GROUP_ID, None)
             return
-        codes, offsets = checked_offsets(call, message.topics, self._topics, self._now_ms(), -1)
+        codes, offsets, partitions = checked_offsets(
+            call, message.topics, self._topics, self._now_ms(), -1
+        )
         if offsets:
             committing = Committing(
                 message.group_id,
@@ -288,6 +290,7 @@ class TxnOffsetCommitApi:
                 message.group_instance_id,
                 offsets,
                 producer=Producer(message.producer_id, message.producer_epoch),
+                partitions=partitions,
             )
             codes |= self._commit(call, committing)
         self._answer(call, lambda name, index: codes[name, index])

@@ -249,3 +249,21 @@ def test_what_a_client_may_not_do_with_offsets(world: BrokerWorld) -> None:
     assert fetch(world, 8, ("u", 0))[1] == {("u", 0): (-1, -1, "", TOPIC_AUTHORIZATION_FAILED)}
     allow(Operation.DELETE, ResourceType.GROUP, "g")
     assert delete(world, ("t", 0), ("u", 0)) == (NONE, [NONE, TOPIC_AUTHORIZATION_FAILED])
+
+
+def test_a_topic_that_is_deleted_and_made_again_gets_no_offset_of_before(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-D4.3: whoever was about to commit comes too late; a consumer would skip what is new."""
+    manager = world.state.group_coordinator.manager
+    find = manager.item
+
+    def late(*args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        world.state.topic_deleted(world.state.topics.delete("t"))
+        world.state.topics.create("t", 3)
+        return find(*args, **more)
+
+    monkeypatch.setattr(manager, "item", late)
+    assert commit(world, ("t", 2), ("u", 0)) == [UNKNOWN_TOPIC_OR_PARTITION, NONE]
+    assert fetch(world, 8) == (NONE, {("u", 0): (0, 3, "note", NONE)})
