@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -73,6 +73,26 @@ class DataDirectory:
             return self._journal.read()
         except (KeyError, TypeError, ValueError) as error:
             raise self._damaged(self._journal.path, error) from error
+
+    def check_nodes(self, topics: Iterable[SavedTopic], node_ids: Collection[int]) -> None:
+        """Refuse a start with fewer nodes than before, if records would be lost by it.
+
+        A replica that is not in sync would lead, or an empty one, and the next start with all nodes
+        would remove the logs of the others, which are no replicas then.
+
+        Raises:
+            ConfigError: no replica of a partition that is in sync is on these nodes.
+        """
+        for topic in topics:
+            for index, partition in enumerate(topic.partitions):
+                if partition.isr and not {*partition.isr} & {*node_ids}:
+                    raise ConfigError(
+                        f"{self.path} has all records of {topic.name}-{index} on node(s) "
+                        f"{', '.join(map(str, partition.isr))} alone, and this broker has nodes 0 "
+                        f"to {max(node_ids)}: start it with {min(partition.isr) + 1} nodes at "
+                        f"least, or choose another data_dir",
+                        key="data_dir",
+                    )
 
     def write_cluster(self, cluster_id: str, topics: Iterable[SavedTopic]) -> None:
         """Write down the cluster's id and all of its topics; `write_topics` can follow.

@@ -249,6 +249,7 @@ class NodeServices:
         directory = self._directory
         cluster_id, saved = (None, []) if directory is None else directory.read_cluster()
         if directory is not None:
+            directory.check_nodes(saved, node_ids)
             directory.set_aside_deleted()
             directory.set_aside_removed(saved, node_ids)
         self._is_restoring = True

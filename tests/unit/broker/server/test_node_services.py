@@ -20,8 +20,11 @@ from fastprod.broker.cluster.decision import Decision
 from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.cluster.topics import Topics
 from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.replica.replicated_partition import ReplicatedPartition
+from fastprod.error_codes import NONE
 from fastprod.errors import ConfigError
 from fastprod.protocol.messages.init_producer_id import InitProducerIdRequest
+from support.broker.replica_world import kill, replicated, values
 from support.broker.world import PATIENCE_S, BrokerWorld, batch_of, wait_for
 
 LONG_ENOUGH_TO_FETCH_S = 0.5
@@ -40,6 +43,23 @@ def test_topics_ids_and_settings_come_back(tmp_path: Path) -> None:
         assert topics[1].config.overrides == {"retention.ms": "5"}
         assert again.state.cluster.cluster_id == cluster_id
         assert {each.leader_epoch for each in topics[0].partitions} == {1}
+
+
+def test_fewer_nodes_than_have_the_records_do_not_start(tmp_path: Path) -> None:
+    """A replica that lacks some would lead, and a start of all nodes remove those that do not."""
+    with BrokerWorld(brokers=3, data_dir=tmp_path) as world:
+        found = replicated(world)
+        kill(world, 0)
+        assert world.produce(batch_of(b"a"), node_id=1).error_code == NONE
+        assert sorted(found.isr) == [1, 2]
+    with pytest.raises(ConfigError, match=r"t-0 on node\(s\) 1, 2 alone.* with 2 nodes at least"):
+        BrokerWorld(brokers=1, data_dir=tmp_path)
+    with BrokerWorld(brokers=2, data_dir=tmp_path) as fewer:
+        assert fewer.produce(batch_of(b"b"), node_id=1).error_code == NONE
+    with BrokerWorld(brokers=3, data_dir=tmp_path) as again:
+        partition = again.state.topics.partition("t", 0)
+        assert isinstance(partition, ReplicatedPartition)
+        assert values(partition, 1) == [b"a", b"b"]
 
 
 def test_leader_epochs_grow_with_each_restart_without_a_change(tmp_path: Path) -> None:
