@@ -5,6 +5,7 @@ A request is a number of bytes and is answered with a chain of slabs of any mix 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport WakeUp, fp_cond, fp_mutex
 
 cdef enum:
@@ -13,26 +14,6 @@ cdef enum:
     BIG_BYTES = 32768
     SMALLS_PER_BLOCK = 16
     MOST_IN_SMALL = 2 * SMALL_BYTES     # bytes of one request; a larger one has big slabs
-
-cdef enum SlabKind:
-    SLAB_BIG = 0        # a whole block
-    SLAB_SMALL = 1      # a sixteenth of a block
-    SLAB_HEAP = 2       # malloc'ed with its descriptor, outside the arena and its bound
-
-cdef struct Slab:
-    # A piece of memory that holds wire bytes.
-    #
-    # OWNER    exactly one of: a free list, a waiter's chain, a batch.
-    # FREED BY pool_give. The arena itself goes with the pool.
-    # THREADS  `next`/`prev` of a free slab: guarded by BufferPool.lock; else the owner alone.
-    uint8_t* base           # borrowed from the arena (SLAB_HEAP: owned); `size` bytes
-    uint32_t size
-    uint32_t used           # bytes written, 0..size
-    uint32_t block          # index of its block in the arena
-    uint8_t kind            # SlabKind
-    uint8_t is_out          # 1 while somebody owns it: a second pool_give is a bug, not a free
-    Slab* next              # next in the chain or in the free list
-    Slab* prev              # free list of small slabs only
 
 cdef struct Waiter:
     # One caller in line: blocked, and then it lives on the stack; or to be notified.
@@ -67,6 +48,7 @@ cdef struct BufferPool:
     Slab* free_small
     size_t free_bytes
     size_t callback_bytes       # of the free ones: counted as taken until callbacks have run
+    size_t lent_bytes           # of the free ones: counted as taken by values that are lent
     Waiter* first_waiter
     Waiter* last_waiter
     bint closed
@@ -86,6 +68,10 @@ cdef FpStatus pool_take(
 
 # Give back a whole chain, in any order, slabs of any kind.
 cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil
+
+# A batch has a value of `size` bytes lent instead of copied: they count as taken until the lent slab
+# is given back. `excess`: the slabs that are not needed now; taken back.
+cdef void pool_lend(BufferPool* pool, size_t size, Slab* excess) noexcept nogil
 
 # As pool_take, but get in line instead of FP_EXHAUSTED: returns FP_BLOCKED and `waiter` is queued.
 # `is_delivery`: the caller runs the callbacks that others wait for. It goes before them, and past
@@ -115,7 +101,7 @@ cdef void pool_hold(BufferPool* pool, size_t size) noexcept nogil
 cdef void pool_let_go(BufferPool* pool, size_t size) noexcept nogil
 
 cdef void pool_close(BufferPool* pool) noexcept nogil
-# Bytes of slabs that nobody has, and how many of them wait for callbacks.
+# Bytes that nobody has, by slabs or lent values; and how many of them wait for callbacks.
 cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil
 cdef size_t pool_callback_bytes(BufferPool* pool) noexcept nogil
 

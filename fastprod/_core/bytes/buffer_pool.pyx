@@ -6,6 +6,8 @@ from libc.string cimport memset
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TOO_LARGE, FpStatus,
 )
+from fastprod._core.bytes.lent_value cimport lent_return
+from fastprod._core.bytes.slab cimport SLAB_BIG, SLAB_HEAP, SLAB_LENT, SLAB_REST, SLAB_SMALL
 from fastprod._core.bytes.sync cimport (
     WakeUp, fp_add_i32, fp_add_i64, fp_cond_destroy, fp_cond_init, fp_cond_signal,
     fp_cond_wait_until, fp_mutex_destroy, fp_mutex_init, fp_mutex_lock, fp_mutex_unlock,
@@ -179,7 +181,8 @@ cdef void _gather(
 
 cdef inline bint _is_there(BufferPool* pool, size_t need_bytes, bint is_delivery) noexcept nogil:
     """What waits for callbacks counts as taken, but not to the thread that runs them."""
-    return need_bytes + (0 if is_delivery else pool.callback_bytes) <= pool.free_bytes
+    need_bytes += pool.lent_bytes + (0 if is_delivery else pool.callback_bytes)
+    return need_bytes <= pool.free_bytes
 
 
 cdef FpStatus pool_take(
@@ -223,10 +226,16 @@ cdef void _put(BufferPool* pool, Slab* slab) noexcept nogil:
 
 
 cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil:
-    cdef Slab* slab
     if chain == NULL:
         return
     fp_mutex_lock(&pool.lock)
+    _give(pool, chain)
+    _serve(pool)
+    fp_mutex_unlock(&pool.lock)
+
+
+cdef void _give(BufferPool* pool, Slab* chain) noexcept nogil:
+    cdef Slab* slab
     while chain != NULL:
         slab = chain
         chain = slab.next
@@ -236,8 +245,19 @@ cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil:
         if slab.kind == SLAB_HEAP:
             pool.heap_bytes -= slab.size
             free(slab)
+        elif slab.kind == SLAB_LENT:
+            pool.lent_bytes -= slab.size
+            lent_return(slab)
+        elif slab.kind == SLAB_REST:
+            free(slab)
         else:
             _put(pool, slab)
+
+
+cdef void pool_lend(BufferPool* pool, size_t size, Slab* excess) noexcept nogil:
+    fp_mutex_lock(&pool.lock)
+    pool.lent_bytes += size
+    _give(pool, excess)
     _serve(pool)
     fp_mutex_unlock(&pool.lock)
 
@@ -406,7 +426,8 @@ cdef void pool_close(BufferPool* pool) noexcept nogil:
 cdef size_t pool_free_bytes(BufferPool* pool) noexcept nogil:
     cdef size_t free_bytes
     fp_mutex_lock(&pool.lock)
-    free_bytes = pool.free_bytes
+    # A value may be counted as lent before the slabs that it takes the place of are back.
+    free_bytes = pool.free_bytes - min(pool.free_bytes, pool.lent_bytes)
     fp_mutex_unlock(&pool.lock)
     return free_bytes
 

@@ -1,8 +1,9 @@
 """RecordAccumulator: per-partition queues of batches, filled by callers (contract P-D.1, P-D.2)."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab
+from fastprod._core.bytes.buffer_pool cimport BufferPool
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport WakeUp, fp_mutex
 from fastprod._core.delivery.result cimport Incomplete, Result
 from fastprod._core.engine.histogram cimport Histogram
@@ -129,6 +130,8 @@ cdef struct Appended:
     # What an append did, for its caller.
     int32_t waits                   # in: note_send; 0: leave the sending to the I/O thread
     Result* known                   # in: a result the caller has a reference to already, or NULL
+    void* owner                     # in: a reference to the bytes object of the first record's
+    # value, which may then be lent instead of copied; or NULL. out: NULL: it is the batch's
     Result** future_result          # in, with `future`: its own, written before it can be told
     uint32_t* future_index
     Result* result                  # one reference, the caller's, unless it is `known`

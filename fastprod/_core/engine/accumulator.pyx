@@ -6,9 +6,10 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from fastprod._core.bytes.buffer_pool cimport (
-    MOST_IN_SMALL, Slab, pool_destroy, pool_give, pool_init, pool_take,
+    MOST_IN_SMALL, pool_destroy, pool_give, pool_init, pool_take,
 )
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_NOMEM, FP_OK, FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport (
     fp_add_i32, fp_add_i64, fp_cas_ptr, fp_load_i32, fp_load_i32_acq, fp_load_ptr, fp_mutex_destroy,
     fp_mutex_init, fp_mutex_lock, fp_mutex_unlock, fp_now_ns, fp_store_i32, fp_store_i32_rel,
@@ -23,7 +24,7 @@ from fastprod._core.engine.sticky_partitioner cimport (
     StickyPartitioner, sticky_current, sticky_destroy, sticky_init, sticky_produced,
 )
 from fastprod._core.records.record_batch cimport (
-    BATCH_HEADER_BYTES, ProducerBatch, Record, batch_add_slabs, batch_append,
+    BATCH_HEADER_BYTES, ProducerBatch, Record, batch_add_slabs, batch_append, batch_append_lent,
     batch_append_run, batch_free, batch_new, batch_room, record_size,
 )
 
@@ -317,7 +318,11 @@ cdef FpStatus _append_locked(
     out.index = batch.count
     out.count = 1
     out.grew_bytes = size + (BATCH_HEADER_BYTES if batch.count == 0 else 0)
-    batch_append(batch, record, size, body)
+    if (out.owner != NULL and batch.codec == 0
+            and batch_append_lent(batch, record, size, body, out.owner, &a.pool)):
+        out.owner = NULL
+    else:
+        batch_append(batch, record, size, body)
     out.result = batch.result
     out.partition = partition.index
     if batch.result != out.known:

@@ -3,8 +3,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from fastprod._core.bytes.buffer_pool cimport Slab, pool_give, slab_from_heap
+from fastprod._core.bytes.buffer_pool cimport pool_give, slab_from_heap
 from fastprod._core.bytes.fp_status cimport FP_CORRUPT, FP_NOMEM, FP_OK, FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.varint cimport varint_get
 from fastprod._core.codec.compressor cimport codec_decompress
 from fastprod._core.delivery.result cimport (

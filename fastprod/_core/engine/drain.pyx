@@ -1,7 +1,7 @@
 """Collects the due batches of one node into a Produce request, at most one a partition."""
 from libc.stdint cimport int32_t, int64_t
 
-from fastprod._core.bytes.fp_status cimport FP_OK
+from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport fp_mutex_lock, fp_mutex_unlock, fp_store_i32
 from fastprod._core.delivery.result cimport ERR_NO_CODEC, ERR_NO_ZSTD
 from fastprod._core.engine.accumulator cimport (
@@ -20,7 +20,9 @@ from fastprod._core.engine.sequences cimport (
     flight_append, sequence_assign, sequence_unresolved, transaction_sent,
 )
 from fastprod._core.records.batch_removal cimport batch_remove
-from fastprod._core.records.record_batch cimport BATCH_HEADER_BYTES, ProducerBatch, batch_seal
+from fastprod._core.records.record_batch cimport (
+    BATCH_HEADER_BYTES, ProducerBatch, batch_own, batch_seal,
+)
 
 cdef enum:
     CODEC_ZSTD = 4
@@ -52,11 +54,14 @@ cdef bint _is_in_flight(Partition* p, ProducerBatch* batch) noexcept nogil:
 
 cdef bint _seal(IoThread* io, Node* node, Partition* p, ProducerBatch* batch) noexcept nogil:
     cdef bint was_sealed = batch.is_sealed
+    cdef FpStatus status = FP_OK
     if batch.result.removed.count > 0 and not was_sealed:
-        batch_remove(batch, batch.result.removed.items, batch.result.removed.count)
+        status = batch_own(batch, &io.accumulator.pool)
+        if status == FP_OK:
+            batch_remove(batch, batch.result.removed.items, batch.result.removed.count)
     if batch.codec == CODEC_ZSTD and 0 <= node.produce_version < PRODUCE_ZSTD_VERSION:
         batch_fail(io, batch, ERR_NO_ZSTD, node.produce_version, NULL, -1)
-    elif batch_seal(batch, &io.sealer, &io.accumulator.pool) != FP_OK:
+    elif status != FP_OK or batch_seal(batch, &io.sealer, &io.accumulator.pool) != FP_OK:
         batch_fail(io, batch, ERR_NO_CODEC, batch.codec, NULL, -1)
     else:
         if batch.codec != 0 and not was_sealed:

@@ -9,6 +9,7 @@ from libc.string cimport strerror
 
 from fastprod._core.bytes.buffer_pool cimport pool_close
 from fastprod._core.bytes.fp_status cimport FP_OK, FP_TIMEDOUT, FpStatus, check
+from fastprod._core.bytes.lent_value cimport values_release
 from fastprod._core.bytes.sync cimport (
     fp_add_i32, fp_load_i32, fp_load_i32_acq, fp_load_i64, fp_ms_to_ns, fp_now_ns, fp_store_i32,
 )
@@ -161,6 +162,7 @@ cdef class Engine:
         deliver(&self.accumulator.incomplete, 0)
         io_destroy(&self.io)
         accumulator_destroy(&self.accumulator)
+        values_release()
 
     def start(self):
         """Start the I/O thread."""
@@ -413,6 +415,7 @@ cdef class Engine:
             return None
         with nogil:
             event = event_take(&self.io.events, deadline_ns)
+        values_release()
         if event == NULL:
             return None
         try:

@@ -5,8 +5,8 @@ from libc.stdint cimport (
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy, memset
 
-from fastprod._core.bytes.buffer_pool cimport Slab
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_NOMEM, FP_OK, FP_PROTOCOL, FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.varint cimport uvarint_get, uvarint_put
 from fastprod._core.bytes.wire cimport fp_get_u16, fp_get_u32, fp_get_u64, fp_put_u16, fp_put_u32
 from fastprod._core.engine.accumulator cimport Partition, Topic

@@ -1,8 +1,9 @@
 """BulkFuture: one future for all records of a bulk; the append loop runs without the GIL."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from fastprod._core.bytes.buffer_pool cimport Slab, Waiter
+from fastprod._core.bytes.buffer_pool cimport Waiter
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.delivery.future cimport RecordFuture
 from fastprod._core.delivery.result cimport Result
 from fastprod._core.engine.accumulator cimport Accumulator, Appended, Topic

@@ -5,10 +5,11 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from fastprod._core.bytes.buffer_pool cimport Slab, pool_give, pool_queue, pool_wait
+from fastprod._core.bytes.buffer_pool cimport pool_give, pool_queue, pool_wait
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TOO_LARGE, FpStatus, check,
 )
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_now_ns
 from fastprod._core.delivery.async_record_future cimport await_batch
 from fastprod._core.delivery.future cimport (
@@ -157,6 +158,7 @@ cdef class BulkFuture:
                 if partition < topic_slot.partition_capacity:
                     batch_ref = topic_slot.newest[partition]
             appended.waits = 0
+            appended.owner = NULL
             appended.known = self.batch_refs[batch_ref - 1].result if batch_ref > 0 else NULL
             status = accumulator_append(
                 a, topic_slot.topic, partition, &chunk.records[chunk.appended],

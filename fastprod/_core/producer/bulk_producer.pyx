@@ -6,11 +6,12 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from fastprod._core.bytes.buffer_pool cimport Slab, pool_cancel
+from fastprod._core.bytes.buffer_pool cimport pool_cancel
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_NOMEM, FP_OK, FP_TIMEDOUT, FP_TOO_LARGE, FpStatus,
     check,
 )
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_now_ns, fp_wall_ms
 from fastprod._core.delivery.future cimport RecordFuture, is_delivering
 from fastprod._core.delivery.result cimport fork_epoch

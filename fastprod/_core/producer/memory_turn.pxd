@@ -1,7 +1,8 @@
 """MemoryTurn: a place in the pool's line, awaited in an event loop."""
 from libc.stdint cimport int64_t, uint32_t
 
-from fastprod._core.bytes.buffer_pool cimport Slab, Waiter
+from fastprod._core.bytes.buffer_pool cimport Waiter
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.delivery.loop_future cimport LoopFuture
 from fastprod._core.delivery.loop_queue cimport LoopItem
 from fastprod._core.engine.engine cimport Engine

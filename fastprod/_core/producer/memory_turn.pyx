@@ -4,11 +4,12 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from fastprod._core.bytes.buffer_pool cimport (
-    BufferPool, Slab, pool_cancel, pool_give, pool_queue_notified,
+    BufferPool, pool_cancel, pool_give, pool_queue_notified,
 )
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_TOO_LARGE, FpStatus,
 )
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_add_i64, fp_now_ns
 from fastprod._core.delivery.loop_future cimport LoopFuture
 from fastprod._core.delivery.loop_queue cimport (

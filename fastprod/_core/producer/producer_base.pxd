@@ -36,10 +36,11 @@ cdef class ProducerBase:
                       int64_t waited_ns=*, MemoryTurn turn=*)
     cdef object _send_by(self, object deadline, object topic, object value, object key,
                          object headers, object partition, object timestamp_ms, object on_delivery)
-    cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,
-                        object on_delivery, int mode, int64_t budget_ns, MemoryTurn turn)
-    cdef object _place_and_append(self, object topic, Record* record, int32_t target,
-                                  bint has_own_time, object on_delivery, int mode,
+    cdef object _append(self, object topic, Topic* native, int32_t partition, object value,
+                        Record* record, object on_delivery, int mode, int64_t budget_ns,
+                        MemoryTurn turn)
+    cdef object _place_and_append(self, object topic, object value, Record* record,
+                                  int32_t target, bint has_own_time, object on_delivery, int mode,
                                   int64_t waited_ns, MemoryTurn turn)
     cdef void* _attach_callback(self, RecordFuture future, object on_delivery) except NULL
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,

@@ -1,5 +1,5 @@
 """`send`, natively. What is raised and what comes through the future: contract P-A.3.12."""
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
@@ -11,12 +11,14 @@ from fastprod._core.bytes.argument_view cimport (
     LARGEST_PARTITION, LATEST_MS, View, view_release, view_take, whole_number,
 )
 from fastprod._core.bytes.buffer_pool cimport (
-    BufferPool, Slab, Waiter, pool_callback_bytes, pool_cancel, pool_give, pool_queue, pool_wait,
+    BufferPool, Waiter, pool_callback_bytes, pool_cancel, pool_give, pool_queue, pool_wait,
 )
 from fastprod._core.bytes.fp_status cimport (
     FP_BLOCKED, FP_CLOSED, FP_EXHAUSTED, FP_OK, FP_TOO_LARGE, FpStatus,
 )
+from fastprod._core.bytes.lent_value cimport LEAST_LENT_BYTES, values_release
 from fastprod._core.bytes.murmur2 cimport murmur2
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_ms_to_ns, fp_now_ns, fp_wall_ms
 from fastprod._core.delivery.async_record_future cimport await_record
 from fastprod._core.delivery.future cimport (
@@ -137,8 +139,10 @@ cdef class ProducerBase:
              on_delivery=None, deadline=None):
         """Queue one record and return a `RecordFuture` for its delivery.
 
-        The bytes are copied before this returns, so the caller may use its buffers again. The
-        record is sent by the I/O thread, when its batch is due.
+        The caller may use its buffers again once this returns: their bytes are copied, or, of a
+        `bytes` value of 32 KiB or more that is not compressed, the object itself is kept until the
+        record is done, and up to a second longer. The record is sent by the I/O thread, when its
+        batch is due.
 
         Args:
             topic: str, 1 to 249 characters; or a `ProducerRecord`: then only `on_delivery` may
@@ -316,13 +320,14 @@ cdef class ProducerBase:
             record.key = <const uint8_t*>key_view.buf
             record.key_size = <int32_t>key_view.len
             return self._place_and_append(
-                topic, &record, target, timestamp_ms is None, on_delivery, mode, waited_ns, turn)
+                topic, value, &record, target, timestamp_ms is None, on_delivery, mode, waited_ns,
+                turn)
         finally:
             view_release(&key_view)
             view_release(&value_view)
 
-    cdef object _place_and_append(self, object topic, Record* record, int32_t target,
-                                  bint has_own_time, object on_delivery, int mode,
+    cdef object _place_and_append(self, object topic, object value, Record* record,
+                                  int32_t target, bint has_own_time, object on_delivery, int mode,
                                   int64_t waited_ns, MemoryTurn turn):
         """Topic, partition by key, size check (P-A.3.3, P-A.3.5, P-A.3.7), then the append."""
         cdef Topic* native
@@ -351,7 +356,7 @@ cdef class ProducerBase:
             return self._failed(
                 topic, _chosen(wanted), self._too_large(topic, size), on_delivery)
         return self._append(
-            topic, native, target, record, on_delivery, mode,
+            topic, native, target, value, record, on_delivery, mode,
             self.max_block_ns - waited_ns if mode == MODE_BLOCK else 0, turn)
 
     cdef Topic* _topic(self, object topic, int32_t partition, int64_t* waited_ns) except NULL:
@@ -382,8 +387,9 @@ cdef class ProducerBase:
             self.last_native = ref.topic
         return ref.topic
 
-    cdef object _append(self, object topic, Topic* native, int32_t partition, Record* record,
-                        object on_delivery, int mode, int64_t budget_ns, MemoryTurn turn):
+    cdef object _append(self, object topic, Topic* native, int32_t partition, object value,
+                        Record* record, object on_delivery, int mode, int64_t budget_ns,
+                        MemoryTurn turn):
         """Append, waiting in line for memory if there is none (P-A.3.9)."""
         cdef Appended appended
         cdef Slab* extra = NULL
@@ -402,6 +408,11 @@ cdef class ProducerBase:
             attached = self._attach_callback(future, on_delivery)
         if turn is not None:
             extra = turn.take()
+        appended.owner = NULL
+        if record.value_size >= LEAST_LENT_BYTES and PyBytes_CheckExact(value):
+            values_release()    # those of earlier sends
+            Py_INCREF(value)
+            appended.owner = <PyObject*>value
         try:
             while True:
                 if appended.waits > 0 and record_upper_bound(record) > SENT_WITH_GIL_BYTES:
@@ -434,6 +445,8 @@ cdef class ProducerBase:
         finally:
             if attached != NULL:
                 Py_DECREF(future)
+            if appended.owner != NULL:
+                Py_DECREF(value)
 
     cdef void* _attach_callback(self, RecordFuture future, object on_delivery) except NULL:
         """A new reference, for the result that will run the callback."""

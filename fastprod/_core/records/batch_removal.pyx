@@ -6,7 +6,7 @@ offset delta never grows. So what is written never overtakes what is still to be
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from fastprod._core.bytes.buffer_pool cimport Slab
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.varint cimport unzigzag, varint_put, varint_size
 from fastprod._core.records.record_batch cimport ProducerBatch
 

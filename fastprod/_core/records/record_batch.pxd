@@ -6,8 +6,9 @@ batch is drained, so that a new epoch or sequence costs nothing per record.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab
+from fastprod._core.bytes.buffer_pool cimport BufferPool
 from fastprod._core.bytes.fp_status cimport FpStatus
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_store_i32_rel
 from fastprod._core.bytes.varint cimport varint_put, varint_size
 from fastprod._core.codec.compressor cimport Compressor, Span
@@ -57,6 +58,7 @@ cdef struct ProducerBatch:
     int32_t attempts_at_change  # `attempts` when that epoch appeared
     uint16_t codec
     bint is_closed              # takes no more records
+    bint has_lent               # values that are not copied: its slabs are not full
     bint is_sealed              # compressed and summed
     bint is_done                # its result is complete
     bint is_retry               # re-enqueued at least once
@@ -164,20 +166,38 @@ cdef inline void batch_append(
     ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body
 ) noexcept nogil:
     """Requires batch_room(batch) >= size."""
+    batch_note_time(batch, record)
+    if <size_t>(batch.wend - batch.wpos) < size:
+        batch_append_across(batch, record, body)
+    else:
+        batch.wpos = record_put_parts(record_put_head(batch, record, batch.wpos, body), record)
+    batch_note_record(batch, size)
+
+
+cdef inline void batch_note_time(ProducerBatch* batch, const Record* record) noexcept nogil:
     if batch.count == 0:
         batch.base_timestamp_ms = record.timestamp_ms
         batch.max_timestamp_ms = record.timestamp_ms
     elif record.timestamp_ms > batch.max_timestamp_ms:
         batch.max_timestamp_ms = record.timestamp_ms
-    if <size_t>(batch.wend - batch.wpos) < size:
-        batch_append_across(batch, record, body)
-    else:
-        batch.wpos = record_put_parts(record_put_head(batch, record, batch.wpos, body), record)
+
+
+cdef inline void batch_note_record(ProducerBatch* batch, uint32_t size) noexcept nogil:
     batch.count += 1
     batch.record_bytes += size
     if size > batch.largest_record:
         batch.largest_record = size
     fp_store_i32_rel(<int32_t*>&batch.result.count, batch.count)
+
+# As batch_append, but the value stays where it is, in `owner`, a reference to a bytes object, which
+# is the batch's from now on. False: not done, since memory ran out, or its rest is too small.
+# Requires: no codec, which would write into the slabs.
+cdef bint batch_append_lent(
+    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body, void* owner,
+    BufferPool* pool
+) noexcept nogil
+# Copy what is lent, for who writes into the slabs. FP_OK or FP_NOMEM.
+cdef FpStatus batch_own(ProducerBatch* batch, BufferPool* pool) noexcept nogil
 
 # Append the first of `count` records as long as it is sure that they take no more than `most_bytes`
 # and fit the slab at hand; returns how many, perhaps none where `batch_append` would take one.

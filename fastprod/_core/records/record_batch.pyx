@@ -8,9 +8,13 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 
-from fastprod._core.bytes.buffer_pool cimport BufferPool, Slab, pool_give, slab_from_heap
+from fastprod._core.bytes.buffer_pool cimport (
+    BufferPool, pool_give, pool_lend, slab_from_heap,
+)
 from fastprod._core.bytes.crc32c cimport crc32c_combine, crc32c_update
 from fastprod._core.bytes.fp_status cimport FP_NOMEM, FP_OK, FP_UNSUPPORTED, FpStatus
+from fastprod._core.bytes.lent_value cimport lent_new
+from fastprod._core.bytes.slab cimport SLAB_REST, Slab
 from fastprod._core.bytes.sync cimport fp_store_i32_rel
 from fastprod._core.bytes.varint cimport varint_put
 from fastprod._core.bytes.wire cimport fp_put_u16, fp_put_u32, fp_put_u64
@@ -74,7 +78,8 @@ cdef size_t batch_slab_bytes(ProducerBatch* batch) noexcept nogil:
     cdef size_t size = 0
     cdef Slab* slab = batch.first
     while slab != NULL:
-        size += slab.size
+        if slab.kind != SLAB_REST:
+            size += slab.size
         slab = slab.next
     return size
 
@@ -105,6 +110,16 @@ cdef void _write(ProducerBatch* batch, const uint8_t* data, size_t size) noexcep
 cdef void batch_append_across(
     ProducerBatch* batch, const Record* record, uint32_t body
 ) noexcept nogil:
+    _write_to_value(batch, record, body)
+    if record.value_size > 0:
+        _write(batch, record.value, record.value_size)
+    _write_headers(batch, record)
+
+
+cdef void _write_to_value(
+    ProducerBatch* batch, const Record* record, uint32_t body
+) noexcept nogil:
+    """All that stands before the value."""
     cdef uint8_t head[32]
     cdef uint8_t* p = record_put_head(batch, record, head, body)
     _write(batch, head, p - head)
@@ -112,13 +127,86 @@ cdef void batch_append_across(
         _write(batch, record.key, record.key_size)
     p = varint_put(head, record.value_size)
     _write(batch, head, p - head)
-    if record.value_size > 0:
-        _write(batch, record.value, record.value_size)
+
+
+cdef void _write_headers(ProducerBatch* batch, const Record* record) noexcept nogil:
+    cdef uint8_t none = 0
     if record.headers != NULL:
         _write(batch, record.headers, record.headers_size)
     else:
-        head[0] = 0
-        _write(batch, head, 1)
+        _write(batch, &none, 1)
+
+
+cdef bint batch_append_lent(
+    ProducerBatch* batch, const Record* record, uint32_t size, uint32_t body, void* owner,
+    BufferPool* pool
+) noexcept nogil:
+    cdef uint32_t behind = record.headers_size if record.headers != NULL else 1
+    cdef Slab* rest = <Slab*>calloc(1, sizeof(Slab))
+    cdef Slab* lent = NULL
+    if rest != NULL:
+        lent = lent_new(owner, record.value, <uint32_t>record.value_size)
+    if lent == NULL:
+        free(rest)
+        return False
+    batch_note_time(batch, record)
+    _write_to_value(batch, record, body)
+    _put_lent(batch, lent, rest, behind, pool)
+    _write_headers(batch, record)
+    batch_note_record(batch, size)
+    return True
+
+
+cdef void _put_lent(
+    ProducerBatch* batch, Slab* lent, Slab* rest, uint32_t behind, BufferPool* pool
+) noexcept nogil:
+    """Behind the cursor comes the value, then what the cursor's slab still has; slabs that are not
+    needed for the `behind` bytes go back."""
+    cdef Slab* cursor = batch.cursor
+    cdef Slab* last = rest
+    cdef Slab* excess
+    cdef size_t room
+    cursor.used = <uint32_t>(batch.wpos - cursor.base)
+    rest.kind = SLAB_REST
+    rest.is_out = 1
+    rest.base = batch.wpos
+    rest.size = <uint32_t>(batch.wend - batch.wpos)
+    rest.next = cursor.next
+    lent.next = rest
+    cursor.next = lent
+    batch.cursor = rest
+    batch.has_lent = True
+    room = rest.size
+    while room < behind:
+        last = last.next
+        room += last.size
+    excess = last.next
+    last.next = NULL
+    batch.spare_bytes = <uint32_t>(room - rest.size)
+    pool_lend(pool, lent.size, excess)
+
+
+cdef FpStatus batch_own(ProducerBatch* batch, BufferPool* pool) noexcept nogil:
+    cdef Slab* slab = batch.first
+    cdef Slab* own
+    if not batch.has_lent:
+        return FP_OK
+    own = slab_from_heap(pool, batch.record_bytes)
+    if own == NULL:
+        return FP_NOMEM
+    batch.cursor.used = <uint32_t>(batch.wpos - batch.cursor.base)
+    while slab != NULL:
+        memcpy(own.base + own.used, slab.base, slab.used)
+        own.used += slab.used
+        slab = slab.next
+    pool_give(pool, batch.first)
+    batch.first = own
+    batch.cursor = own
+    batch.wpos = own.base + own.used
+    batch.wend = own.base + own.size
+    batch.spare_bytes = 0
+    batch.has_lent = False
+    return FP_OK
 
 
 cdef uint32_t batch_append_run(

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fastprod._core.bytes.buffer_pool cimport (
-    BufferPool, Slab, Waiter, pool_callback_bytes, pool_cancel, pool_close, pool_destroy,
+    BufferPool, Waiter, pool_callback_bytes, pool_cancel, pool_close, pool_destroy,
     pool_free_bytes, pool_give, pool_hold, pool_init, pool_let_go, pool_queue, pool_take,
     pool_wait, slab_from_heap,
 )
@@ -13,6 +13,7 @@ from fastprod._core.bytes.crc32c cimport (
 )
 from fastprod._core.bytes.fp_status cimport FP_BLOCKED, FP_EXHAUSTED, FpStatus, check
 from fastprod._core.bytes.murmur2 cimport murmur2
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i64, fp_now_ns
 from fastprod._core.bytes.varint cimport (
     uvarint_get, uvarint_put, uvarint_size, varint_get, varint_put, varint_size,

@@ -59,8 +59,10 @@ class BatchForTest:
         key: bytes | None,
         value: bytes | None,
         headers: bytes | None = None,
+        lent: bool = False,
     ) -> int:
-        """Append a record; `headers` is encoded already, its count first.
+        """Append a record; `headers` is encoded already, its count first. `lent`: without copying
+        the value, whatever its size.
 
         Returns:
             The bytes that `record_size` said it takes.
@@ -104,6 +106,9 @@ class BatchForTest:
     def counters(self) -> dict[str, int]:
         """Return count (records), record_bytes, wire_bytes, largest_record, room (bytes left),
         result_count (records, in its result), free_bytes and heap_bytes (the pool's)."""
+
+def values_release_for_test() -> None:
+    """Give back the references of lent values whose batches are gone."""
 
 def record_upper_bound_for_test(
     key: bytes | None, value: bytes | None, headers: bytes | None = None

@@ -1,12 +1,16 @@
 """Doors to the batch writer and the header encoder."""
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from fastprod._core.bytes.buffer_pool cimport (
-    Slab, pool_destroy, pool_free_bytes, pool_init, pool_take, slab_from_heap,
+    pool_destroy, pool_free_bytes, pool_init, pool_take, slab_from_heap,
 )
 from fastprod._core.bytes.fp_status cimport check
+from fastprod._core.bytes.lent_value cimport values_release
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.codec.compressor cimport compressor_new
 from fastprod._core.delivery.result cimport (
     incomplete_destroy, incomplete_init, result_abandon, result_new,
@@ -16,9 +20,9 @@ from fastprod._core.records.headers cimport (
     SMALL_HEADERS, encode_headers, encode_small_headers,
 )
 from fastprod._core.records.record_batch cimport (
-    BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_append_run, batch_free,
-    batch_new, batch_room, batch_seal, batch_write_header, record_size, record_upper_bound,
-    sealer_free,
+    BATCH_HEADER_BYTES, Record, batch_add_slabs, batch_append, batch_append_lent,
+    batch_append_run, batch_free, batch_new, batch_own, batch_room, batch_seal,
+    batch_write_header, record_size, record_upper_bound, sealer_free,
 )
 
 
@@ -94,7 +98,7 @@ cdef class BatchForTest:
         if batch_room(self.batch) < size_bytes:
             _add_room(self, size_bytes - batch_room(self.batch))
 
-    def append(self, timestamp_ms, key, value, headers=None):
+    def append(self, timestamp_ms, key, value, headers=None, bint lent=False):
         cdef Record record
         cdef uint32_t size, body
         cdef int64_t delta = 0
@@ -103,7 +107,13 @@ cdef class BatchForTest:
             delta = record.timestamp_ms - self.batch.base_timestamp_ms
         size = record_size(&record, delta, self.batch.count, &body)
         self.reserve(size)
-        batch_append(self.batch, &record, size, body)
+        if lent:
+            Py_INCREF(value)
+            if not batch_append_lent(
+                    self.batch, &record, size, body, <PyObject*>value, &self.pool):
+                raise MemoryError
+        else:
+            batch_append(self.batch, &record, size, body)
         return size
 
     def append_run(self, records, int64_t most_bytes):
@@ -127,6 +137,7 @@ cdef class BatchForTest:
             raise MemoryError
         for i in range(count):
             removed[i] = indexes[i]
+        check(batch_own(self.batch, &self.pool))
         batch_remove(self.batch, removed, count)
         free(removed)
 
@@ -169,6 +180,10 @@ cdef class BatchForTest:
             "free_bytes": pool_free_bytes(&self.pool),
             "heap_bytes": self.pool.heap_bytes,
         }
+
+
+def values_release_for_test():
+    values_release()
 
 
 def record_upper_bound_for_test(key, value, headers=None):

@@ -5,8 +5,9 @@ from libc.string cimport memcpy, memset
 
 cimport cython
 
-from fastprod._core.bytes.buffer_pool cimport Slab, pool_destroy, pool_free_bytes, pool_init
+from fastprod._core.bytes.buffer_pool cimport pool_destroy, pool_free_bytes, pool_init
 from fastprod._core.bytes.fp_status cimport FP_CLOSED, FP_OK, FpStatus, check
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.delivery.result cimport Result, result_abandon, result_resolve
 from fastprod._core.engine.accumulator cimport Accumulator, Partition, Topic
 from fastprod._core.engine.batch_split cimport batch_split

@@ -10,10 +10,9 @@ from libc.string cimport memset
 
 cimport cython
 
-from fastprod._core.bytes.buffer_pool cimport (
-    Slab, Waiter, pool_cancel, pool_give, pool_queue, pool_take,
-)
+from fastprod._core.bytes.buffer_pool cimport Waiter, pool_cancel, pool_give, pool_queue, pool_take
 from fastprod._core.bytes.fp_status cimport FP_BLOCKED, FP_EXHAUSTED, FP_OK, FpStatus, check
+from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
 from fastprod._core.delivery.future cimport RecordFuture, new_future
 from fastprod._core.delivery.result cimport ERR_ABORTED
@@ -119,6 +118,7 @@ cdef class SenderDoor:
         record.timestamp_ms = timestamp_ms
         appended.known = NULL
         appended.waits = 0
+        appended.owner = NULL
         future.timestamp_ms = timestamp_ms
         future.key_size = record.key_size
         future.value_size = record.value_size
