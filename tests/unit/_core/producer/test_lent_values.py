@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import kafka_admin
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.errors import BufferExhaustedError, RecordCancelledError
@@ -33,8 +34,8 @@ def large(number: int, size: int = LARGE) -> bytes:
     return number.to_bytes(4, "big") * (size // 4)
 
 
-def values(broker: Broker) -> list[bytes | None]:
-    (log,) = read_with_confluent(broker.bootstrap_servers, TOPIC).values()
+def values(broker: Broker, topic: str = TOPIC) -> list[bytes | None]:
+    (log,) = read_with_confluent(broker.bootstrap_servers, topic).values()
     return [record.value for record in log]
 
 
@@ -122,3 +123,21 @@ def test_a_producer_that_gives_up_gives_back_what_it_borrowed(broker: Broker) ->
     assert producer.purge() == 1
     producer.close(TIMEOUT_S)
     assert sys.getrefcount(value) == before
+
+
+def test_a_batch_that_the_broker_finds_too_large_is_split(broker: Broker) -> None:
+    """P-D.9: the halves have copies; what was borrowed is given back with the whole."""
+    sent = [large(number) for number in range(8)]
+    before = [sys.getrefcount(value) for value in sent]
+    narrow = "narrow"
+    limit = {"max.message.bytes": "250000"}
+    kafka_admin.create_topic(broker.bootstrap_servers, narrow, 1, 1, limit)
+    with new_producer(broker, linger_ms=60_000, batch_size=1 << 20) as producer:
+        producer.warmup(narrow)
+        futures = [producer.send(narrow, value) for value in sent]
+        producer.flush(TIMEOUT_S)
+        assert [future.result(0).offset for future in futures] == list(range(8))
+        assert producer._engine.counters()["batches_split"] > 0
+        del futures
+    assert values(broker, narrow) == sent
+    assert [sys.getrefcount(value) for value in sent] == before
