@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastprod._core.records.record_reader import read_batches
 from fastprod.broker.log.record_batch import (
@@ -14,6 +14,9 @@ from fastprod.broker.log.record_batch import (
     encode_batch,
 )
 from fastprod.broker.log.segments.segment import Segment
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _ABORT, _COMMIT = 0, 1
 _KEY: Final = struct.Struct(">hh")
@@ -54,12 +57,22 @@ def read_marker(segment: Segment, offset: int) -> EndTransactionMarker | None:
         KafkaError: it is damaged.
     """
     for part in segment.read(offset, 0, True, offset + 1) or ():
-        for batch in read_batches(part, limit_bytes=_LARGEST_BATCH_BYTES):
-            found = batch.end_marker()
-            if found is not None:
-                return EndTransactionMarker(
-                    Producer(batch.producer_id, batch.producer_epoch),
-                    found.coordinator_epoch,
-                    found.kind == _COMMIT,
-                )
+        return marker_of(part)
+    return None
+
+
+def marker_of(batch: Buffer) -> EndTransactionMarker | None:
+    """The marker that a control batch is; None: it is one of another kind.
+
+    Raises:
+        KafkaError: it is damaged.
+    """
+    for each in read_batches(batch, limit_bytes=_LARGEST_BATCH_BYTES):
+        found = each.end_marker()
+        if found is not None:
+            return EndTransactionMarker(
+                Producer(each.producer_id, each.producer_epoch),
+                found.coordinator_epoch,
+                found.kind == _COMMIT,
+            )
     return None

@@ -12,7 +12,7 @@ from fastprod.broker.log.cleaning.swapping_log import SwappingLog
 from fastprod.broker.log.end_transaction_marker import (
     EndTransactionMarker,
     encode_marker,
-    read_marker,
+    marker_of,
 )
 from fastprod.broker.log.leader_epochs import LeaderEpochs
 from fastprod.broker.log.log_config import LogConfig
@@ -219,15 +219,17 @@ class Log(SwappingLog):
     ) -> None:
         """Keep a batch that has its offsets; the lock is held.
 
-        A follower's marker is read from the log.
+        A follower's marker is read from the batch.
         """
         base_offset, max_timestamp = appended.base_offset, appended.max_timestamp
+        if marker is None and info.is_control:
+            marker = marker_of(appended.batch)
+        if marker is not None:
+            self._make_ready_for(marker)
         if leader_epoch > self._epochs.latest:
             self._assign_epoch(leader_epoch, base_offset)
         if not self.discard:
             self._write(appended)
-        if marker is None and info.is_control:
-            marker = read_marker(self._segments[-1], base_offset)
         # Before the end moves: what is undecided must not be seen as stable.
         if marker is not None:
             self._end_transaction(marker, base_offset, max_timestamp, now_ms)
@@ -241,6 +243,17 @@ class Log(SwappingLog):
         if on_append is not None:
             self._on_append = None
             on_append(self)
+
+    def _make_ready_for(self, marker: EndTransactionMarker) -> None:
+        """Before a marker is written: if there is no descriptor to note an abort by, nothing is
+        done, and the coordinator tries again.
+        """
+        is_open = self._states().first_offset_of(marker.producer.id) >= 0
+        if is_open and not marker.is_commit and self._segments:
+            try:
+                self._transactions.make_ready(self._segments[-1].base_offset)
+            except OSError as error:
+                self._fail("note an aborted transaction in", error)
 
     def _end_transaction(
         self, marker: EndTransactionMarker, offset: int, timestamp: int, now_ms: int

@@ -49,12 +49,13 @@ class TransactionIndex:
         folder: the partition's; None: in memory.
     """
 
-    __slots__ = ("_entries", "_folder", "_unsynced")
+    __slots__ = ("_entries", "_folder", "_ready", "_unsynced")
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         # Only appended to, or replaced as a whole.
         self._entries: list[AbortedTxn] = []
+        self._ready: tuple[Path, FileHandle] | None = None
         self._unsynced: set[Path] = set()
 
     def __len__(self) -> int:
@@ -76,6 +77,16 @@ class TransactionIndex:
                 break
         return found
 
+    def make_ready(self, base_offset: int) -> None:
+        """Open the file of a segment for the next `append`, which needs no descriptor then.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        if self._folder is not None:
+            path = self._folder / file_name(base_offset, _SUFFIX)
+            self._ready = path, FileHandle(path, create=True)
+
     def append(self, entry: AbortedTxn, base_offset: int) -> None:
         """Add one, whose marker lies in the segment with that base offset.
 
@@ -84,7 +95,8 @@ class TransactionIndex:
         """
         if self._folder is not None:
             path = self._folder / file_name(base_offset, _SUFFIX)
-            handle = FileHandle(path, create=True)
+            ready, self._ready = self._ready, None
+            handle = ready[1] if ready and ready[0] == path else FileHandle(path, create=True)
             handle.write_at(_ENTRY.pack(_VERSION, *entry), handle.size_bytes)
             self._unsynced.add(path)
         self._entries.append(entry)

@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 
+from fastprod.broker.log.end_transaction_marker import EndTransactionMarker
 from fastprod.broker.log.log import Log, LogError
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_upkeep import LogUpkeep
 from fastprod.broker.log.partition_folder import PartitionFolder
+from fastprod.broker.log.record_batch import Producer
 from fastprod.broker.log.segments.file_handle import FileHandle
 from fastprod.broker.log.segments.file_segment import FileSegment, file_name
 from fastprod.broker.log.segments.kept_file import KeptFile
+from fastprod.broker.log.transaction_index import AbortedTxn
 from fastprod.broker.threads.clock import FakeClock
+from fastprod.error_codes import KAFKA_STORAGE_ERROR
 from support.broker.log_batches import TIME, batch, contents, open_log, sequenced
 
 SPARE = 40
@@ -140,6 +144,42 @@ def test_work_that_cannot_open_a_file_can_be_done_again(
         if not refused:
             # A flush may have nothing to do.
             assert count > 0 or work is Log.flush
+            break
+
+
+def test_an_abort_that_cannot_open_a_file_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C7.4: otherwise the partition takes nothing more, and readers stop at what is undecided."""
+    real = os.open
+    marker = EndTransactionMarker(Producer(5, 0), 0, is_commit=False)
+    for count in itertools.count():
+        log = open_log(tmp_path / str(count))
+        fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+        log.append(batch(transactional=True, **fields), 0, is_verified=True)
+        for segment in log._segments:
+            segment.close()
+        left = itertools.count(count, -1)
+
+        def scarce(*arguments: Any, left: Iterator[int] = left, **named: Any) -> int:
+            if next(left) <= 0:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(os, "open", scarce)
+        refused = error_code(lambda log: log.append_marker(marker, 0), log)
+        assert log.log_end_offset == (1 if refused else 2)
+        monkeypatch.setattr(os, "open", real)
+        if refused:
+            assert refused == KAFKA_STORAGE_ERROR
+            log.append_marker(marker, 0)
+        again = open_log(tmp_path / str(count))
+        for each in (log, again):
+            assert each.last_stable_offset == each.log_end_offset == 2
+            assert each.aborted_transactions(0, 2) == [AbortedTxn(5, 0, 1, 2)]
+            each.close()
+        if not refused:
+            assert count > 1
             break
 
 
