@@ -34,6 +34,7 @@ from fastprod.error_codes import (
     INVALID_TOPIC_EXCEPTION,
     POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
@@ -161,10 +162,7 @@ class Topics:
     def partition(self, name: str, index: int) -> Partition | None:
         """One partition, or None if the topic or the partition does not exist."""
         topic = self._by_name.get(name)
-        if topic is None:
-            return None
-        partitions = topic.partitions
-        return partitions[index] if 0 <= index < len(partitions) else None
+        return None if topic is None else topic.partition(index)
 
     def all(self) -> list[Topic]:
         """Every topic, by name."""
@@ -480,10 +478,10 @@ class Topics:
                 if not partition.is_deleted:
                     partition.take(decision)
 
-    def delete(self, name: str) -> Topic:
+    def delete(self, name: str, topic_id: bytes | None = None) -> Topic:
         """Take the topic out; returns it, with its logs gone and its partitions marked (B-D4.3).
 
-        If the broker is stopped meanwhile, the next start removes the files that are left.
+        With an id only if that is its own. After a stop the next start removes what files are left.
 
         Raises:
             TopicError: there is no such topic, it is the broker's own, or the broker is stopped.
@@ -491,6 +489,8 @@ class Topics:
         """
         with self._lock:
             topic = self._changeable(name)
+            if topic_id not in (None, topic.id):
+                raise TopicError(UNKNOWN_TOPIC_ID, "This server has no topic with that id.")
             self._write_down((), [topic.id])
             del self._by_name[name]
             del self._by_id[topic.id]

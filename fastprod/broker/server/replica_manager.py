@@ -43,6 +43,7 @@ from fastprod.error_codes import (
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
@@ -107,13 +108,14 @@ class AppendResult(NamedTuple):
 
 
 class FetchWant(NamedTuple):
-    """One partition of a Fetch request."""
+    """One partition of a Fetch request; `topic_id` as of `ReplicaManager.find`."""
 
     topic: str
     partition: int
     offset: int
     max_bytes: int
     current_leader_epoch: int = -1
+    topic_id: bytes = b""
 
 
 class ReadResult(NamedTuple):
@@ -161,8 +163,20 @@ class ReplicaManager:
         self._topics = topics
         self._transactions = transactions
 
-    def find(self, node_id: int, topic: str, index: int) -> tuple[int, Partition | None]:
-        """Return (0, partition) if this node leads it, else (code, partition or None)."""
+    def find(
+        self, node_id: int, topic: str, index: int, topic_id: bytes = b""
+    ) -> tuple[int, Partition | None]:
+        """Return (0, partition) if this node leads it, else (code, partition or None).
+
+        Args:
+            node_id: node that was asked.
+            topic: its name.
+            index: its partition.
+            topic_id: of the topic that had the name when the request came: another one may have it
+                by now. b"": whichever has it.
+        """
+        if topic_id and self._topics.name_of(topic_id) != topic:
+            return UNKNOWN_TOPIC_ID, None
         partition = self._topics.partition(topic, index)
         if partition is None or partition.is_deleted:
             return UNKNOWN_TOPIC_OR_PARTITION, None
@@ -180,6 +194,7 @@ class ReplicaManager:
         version: int,
         most_bytes: int | None = None,
         transactional_id: str | None = None,
+        topic_id: bytes = b"",
     ) -> AppendResult:
         """Append one partition's batch, with the checks of B-D1 in their order.
 
@@ -192,11 +207,12 @@ class ReplicaManager:
             version: of the Produce request.
             most_bytes: decompress no more than this; None: than the log allows.
             transactional_id: whose transaction a batch belongs to that belongs to one.
+            topic_id: as of `find`.
 
         Raises:
             HeavyBatch: the batch needs more than `most_bytes`; nothing was appended.
         """
-        error, partition = self.find(node_id, topic, index)
+        error, partition = self.find(node_id, topic, index, topic_id)
         if partition is None:
             reason = invalid_name_reason(topic)
             if reason is not None:
@@ -304,7 +320,7 @@ class ReplicaManager:
 
     def look(self, node_id: int, want: FetchWant) -> tuple[int, Partition | None]:
         """Return (0, partition) if `want` may be read here, as far as its offset allows."""
-        error, partition = self.find(node_id, want.topic, want.partition)
+        error, partition = self.find(node_id, want.topic, want.partition, want.topic_id)
         if error != NONE or partition is None:
             return error, partition
         return _check_epoch(partition.epoch_at(node_id), want.current_leader_epoch), partition

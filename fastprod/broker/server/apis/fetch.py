@@ -213,6 +213,7 @@ class FetchApi:
             # No client was given that session. The client then starts again with a full fetch.
             call.answer(FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND))
             return
+        has_ids = call.version >= FIRST_ID_VERSION
         wanted = [
             FetchWant(
                 topic.topic,
@@ -220,6 +221,7 @@ class FetchApi:
                 each.fetch_offset,
                 each.partition_max_bytes,
                 each.current_leader_epoch,
+                topic.topic_id if has_ids else b"",
             )
             for topic in message.topics
             for each in topic.partitions

@@ -218,6 +218,7 @@ class ProduceApi:
                     version,
                     most_bytes,
                     transactional_id,
+                    answer.topic_id if version >= FIRST_ID_VERSION else b"",
                 )
             except HeavyBatch:
                 return False

@@ -297,7 +297,7 @@ class DeleteTopicsApi:
         assert topic is not None
         if (name, ZERO_ID) in all_asked and (None, topic.id) in all_asked:
             raise TopicError(INVALID_REQUEST, "it stands in the request by its name and by its id")
-        deleted = self._cluster.topics.delete(name)
+        deleted = self._cluster.topics.delete(name, topic.id if asked.name is None else None)
         self._deleted(deleted)
         return DeletableTopicResult(name=name, topic_id=deleted.id, error_code=NONE)
 

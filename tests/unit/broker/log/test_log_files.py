@@ -87,7 +87,7 @@ def delete_records(log: Log) -> None:
     assert log.delete_records(2) == 2
 
 
-def error_code(work: Callable[[Log], None], log: Log) -> int:
+def error_code(work: Callable[[Log], object], log: Log) -> int:
     """0: it was done."""
     try:
         work(log)
@@ -155,8 +155,8 @@ def test_an_abort_that_cannot_open_a_file_can_be_written_again(
     marker = EndTransactionMarker(Producer(5, 0), 0, is_commit=False)
     for count in itertools.count():
         log = open_log(tmp_path / str(count))
-        fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-        log.append(batch(transactional=True, **fields), 0, is_verified=True)
+        data = batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+        log.append(data, 0, is_verified=True)
         for segment in log._segments:
             segment.close()
         left = itertools.count(count, -1)

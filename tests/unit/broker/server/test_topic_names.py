@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from fastprod.broker.faults.hooks import Park
 from fastprod.broker.faults.planned_faults import PlannedFaults, Refuse
 from fastprod.broker.faults.target import aim
 from fastprod.broker.server.topic_names import name_topics
 from fastprod.error_codes import NONE, UNKNOWN_TOPIC_ID
 from fastprod.protocol.api_keys import METADATA, PRODUCE
 from fastprod.protocol.messages.produce import ProduceRequest, TopicProduceData
-from support.broker.world import BrokerWorld, batch_of, produce_request
+from support.broker.world import (
+    PRODUCE_TIMEOUT_MS,
+    BrokerWorld,
+    batch_of,
+    fetch_request,
+    produce_request,
+)
 
 OLD = 6
+BATCH = batch_of(b"a")
 
 
 def by_id(world: BrokerWorld, request: ProduceRequest) -> ProduceRequest:
@@ -58,6 +66,31 @@ def test_a_topic_made_again_is_another_one() -> None:
         message.topic_data[0].topic_id = before.id
         answer = world.post("Produce", 13, message).wait()
         assert answer.responses[0].partition_responses[0].error_code == UNKNOWN_TOPIC_ID
+
+
+def test_a_topic_made_again_while_requests_wait_is_another_one() -> None:
+    """B-D1 UNKNOWN_TOPIC_ID, B-D4.3: they neither write to it nor read from it."""
+    faults, park = PlannedFaults(), Park()
+    with BrokerWorld(topics={"t": 1}, faults=faults) as world:
+        wanted = fetch_request([("t", 0, 0)], max_wait_ms=PRODUCE_TIMEOUT_MS)
+        before = world.state.topics.get("t")
+        assert before is not None
+        wanted.topics[0].topic_id = before.id
+        reading = world.post("Fetch", 13, wanted)
+        faults.add_interceptor(lambda request: park)
+        producing = world.post("Produce", 13, by_id(world, produce_request([("t", 0, BATCH)])))
+        faults.forget()
+        deleted = world.state.topics.delete("t")
+        after = world.state.topics.create("t", 1)
+        assert world.produce(BATCH).error_code == NONE
+        assert (reading.answer, producing.answer) == (None, None)
+        world.state.topic_deleted(deleted)
+        park.release()
+        read = reading.wait().responses[0].partitions[0]
+        assert (read.error_code, bytes(read.records)) == (UNKNOWN_TOPIC_ID, b"")
+        produced = producing.wait().responses[0].partition_responses[0]
+        assert produced.error_code == UNKNOWN_TOPIC_ID
+        assert after.partitions[0].log.log_end_offset == 1
 
 
 def test_faults_are_aimed_at_names() -> None:

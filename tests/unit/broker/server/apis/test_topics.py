@@ -167,6 +167,28 @@ def test_a_topic_can_be_deleted_by_its_id() -> None:
         ]
 
 
+def test_a_topic_made_again_is_not_deleted_by_the_id_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-D4.3: somebody else was faster."""
+    with BrokerWorld(topics={"t": 1}) as world:
+        topics = world.state.topics
+        before = topics.get("t")
+        assert before is not None
+
+        def late(*args: Any) -> Any:
+            monkeypatch.undo()
+            topics.delete("t")
+            topics.create("t", 1)
+            return topics.delete(*args)
+
+        monkeypatch.setattr(topics, "delete", late)
+        asked = [DeleteTopicState(name=None, topic_id=before.id)]
+        answer = world.ask("DeleteTopics", 6, DeleteTopicsRequest(topics=asked))
+        assert answer.responses[0].error_code == UNKNOWN_TOPIC_ID
+        assert topics.get("t") is not None
+
+
 def test_a_topic_that_a_request_names_twice_stays() -> None:
     """As in Kafka: it is not known what the client meant."""
     with BrokerWorld(topics={"t": 1, "u": 1, "v": 1, "w": 1}) as world:
