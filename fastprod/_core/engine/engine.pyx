@@ -512,6 +512,7 @@ cdef class Engine:
         if not self.is_abandoned:
             with nogil:
                 sender_join(&self.io)
+            values_release()
 
     def close_deliveries(self):
         """Release who waits in `run_deliveries`."""
