@@ -182,9 +182,13 @@ class DataDirectory:
                 except OSError:
                     # A file, or not ours.
                     continue
-                if files and all(each.startswith(METADATA_FILE) for each in files):
+                is_log = METADATA_FILE in files
+                if not is_log and not all(each.startswith(METADATA_FILE) for each in files):
+                    continue
+                # Replicas have a file before their first segment: the epoch of their leader.
+                if files and not any(".log" in each for each in files):
                     set_aside(home / name)
-                elif METADATA_FILE in files:
+                elif is_log:
                     strays.append(str((home / name).relative_to(self.path)))
         return strays
 

@@ -178,7 +178,9 @@ class LogUpkeep:
                     continue
                 wait_ms = job.delay_ms
             except Exception:
-                _log.exception("upkeep of %s-%d has failed", log.topic, log.partition)
+                # Of one that was deleted meanwhile the files are gone.
+                if not log.is_closed:
+                    _log.exception("upkeep of %s-%d has failed", log.topic, log.partition)
                 continue
             if wait_ms is not None:
                 wait_ms = min(max(wait_ms, job.delay_ms), _LONGEST_WAIT_MS)

@@ -230,3 +230,18 @@ def test_after_the_end_nothing_is_started(world: UpkeepWorld) -> None:
     world.upkeep.close()
     log.append(batch(), 0)
     assert not world.upkeep.has_thread
+
+
+def test_a_log_that_is_deleted_meanwhile_is_left_alone(
+    world: UpkeepWorld, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(log: Log) -> int:
+        log.delete()
+        raise FileNotFoundError("it was there a moment ago")
+
+    monkeypatch.setattr(Log, "run_retention_now", late)
+    world.log(retention_ms=1).append(batch(), 0)
+    world.await_sleep(CHECK_MS)
+    world.clock.advance(CHECK_MS)
+    world.await_sleep(None)
+    assert caplog.records == []

@@ -323,8 +323,11 @@ def test_a_start_tells_of_folders_of_no_topic_and_removes_those_without_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B-C1.1: a crash or a stop leaves the latter, while it makes a topic of many partitions."""
-    with BrokerWorld(data_dir=tmp_path, topics={"t": 2, "u": 2}) as world:
+    with BrokerWorld(brokers=2, data_dir=tmp_path, topics={"t": 2, "u": 2}) as world:
         fill(world, "u")
+        world.state.topics.create("v", 1, 2)
+    for folder in (tmp_path, tmp_path / "node@1"):
+        shutil.copytree(folder / "v-0", folder / "new-2")
     for number in range(2):
         shutil.copytree(tmp_path / "t-0", tmp_path / f"new-{number}")
         shutil.copytree(tmp_path / "u-0", tmp_path / f"old-{number}.0-stray")
@@ -332,11 +335,12 @@ def test_a_start_tells_of_folders_of_no_topic_and_removes_those_without_records(
     (tmp_path / "mine-0").mkdir()
     (tmp_path / "mine-1").mkdir()
     (tmp_path / "mine-1" / "my file").touch()
-    with BrokerWorld(data_dir=tmp_path):
+    with BrokerWorld(brokers=2, data_dir=tmp_path):
         await_removal(tmp_path, "new-*")
+        await_removal(tmp_path / "node@1", "new-*")
         folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     stay = {"old-0.0-stray", "old-1.0-stray", "mine-0", "mine-1"}
-    assert folders == {"t-0", "t-1", "u-0", "u-1", *stay}
+    assert folders == {"t-0", "t-1", "u-0", "u-1", "v-0", "node@1", *stay}
     (told,) = caplog.messages
     assert "2 folder(s)" in told
     assert "old-0.0-stray" in told
