@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+_SAYS: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 
 
 class Log:
     """Has the methods of the logger `name`, looked up at each call.
+
+    What handlers and filters of the application raise ends here, shown on standard error where
+    logging shows such errors (`logging.raiseExceptions`): it would end the producer's threads,
+    which nobody starts again, and fail calls that have done their work.
 
     The module logging and what it imports took a tenth of the time that `import fastprod` did.
     """
@@ -19,7 +28,20 @@ class Log:
     def __getattr__(self, attribute: str) -> Any:
         import logging  # noqa: PLC0415
 
-        return getattr(logging.getLogger(self._name), attribute)
+        found = getattr(logging.getLogger(self._name), attribute)
+        return functools.partial(_say, found) if attribute in _SAYS else found
+
+
+def _say(say: Callable[..., None], *arguments: Any, stacklevel: int = 1, **named: Any) -> None:
+    try:
+        say(*arguments, stacklevel=stacklevel + 1, **named)
+    except Exception:
+        import logging  # noqa: PLC0415
+        import traceback  # noqa: PLC0415
+
+        if logging.raiseExceptions:
+            with contextlib.suppress(Exception):  # there may be no standard error
+                traceback.print_exc()
 
 
 def load_logging() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from fastprod.errors import (
     KafkaError,
     MetadataTimeoutError,
     NotEnoughReplicasError,
+    RecordDeadlineError,
     RecordTooLargeError,
     SerializationError,
 )
@@ -34,6 +36,23 @@ NOT_ENOUGH_REPLICAS = 19
 TOPIC_AUTHORIZATION_FAILED = 29
 
 Seen = tuple[str, int, int, str]
+
+
+class FullLog(logging.Handler):
+    """A handler of the application's that raises, and does not leave that to `handleError`."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        raise OSError(f"no room for {record.getMessage()!r}")
+
+
+@pytest.fixture
+def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever the producer logs, its logger raises."""
+    handler, logger = FullLog(), logging.getLogger("fastprod")
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
 
 
 class Watch(ProducerInterceptor):
@@ -230,3 +249,47 @@ def test_when_retries_end_interceptors_and_callbacks_have_the_same_error(peer: P
         assert isinstance(found, NotEnoughReplicasError)
     assert watch.seen == [("interceptor", 0, -1, "NotEnoughReplicasError")]
     assert [str(error) for error in errors] == [str(found)]
+
+
+@pytest.mark.usefixtures("full_log")
+def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_connections(peer: Peer) -> None:
+    with quick_producer(peer) as producer:
+        assert producer.send("t", b"first", partition=0).result(WAIT_S).offset == 0
+        peer.on(PRODUCE).close().once()  # which is logged
+        assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
+
+
+@pytest.mark.usefixtures("full_log")
+def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_callbacks(peer: Peer) -> None:
+    called = threading.Event()
+
+    def fail(*_: object) -> None:
+        raise ValueError("which is logged")
+
+    with quick_producer(peer) as producer:
+        first = producer.send("t", b"first", on_delivery=fail)
+        second = producer.send("t", b"second", on_delivery=lambda *_: called.set())
+        producer.flush(WAIT_S)
+        assert first.result(0).partition >= 0
+        assert second.result(0).partition >= 0
+        assert called.is_set()
+
+
+@pytest.mark.usefixtures("full_log")
+def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_deadlines(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with quick_producer(peer, linger_ms=60_000) as producer:
+        producer.partitions_for("t")
+        missed = producer._refused_record
+        fails = iter([RuntimeError("which is logged")])
+
+        def fail_once(error: BaseException) -> None:
+            for failure in fails:
+                raise failure
+            missed(error)
+
+        monkeypatch.setattr(producer, "_refused_record", fail_once)
+        for _ in range(2):
+            future = producer.send("t", b"late", deadline=0.01)
+            assert isinstance(future.exception(WAIT_S), RecordDeadlineError)
