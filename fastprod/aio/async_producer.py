@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 import time
 import weakref
@@ -59,6 +60,7 @@ class AsyncProducer(AsyncTransactions):
         self._begin_send = self._producer._begin_send
         self._bulk_thread = BulkThread(self.config.client_id)
         self._ending: concurrent.futures.Future[None] | None = None
+        self._ending_pid = 0
         self._signals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadSignal] = (
             weakref.WeakKeyDictionary()
         )
@@ -339,9 +341,10 @@ class AsyncProducer(AsyncTransactions):
         """
         check_timeout(timeout)
         ending, longest_s = self._ending, timeout
-        if ending is None:
+        if ending is None or self._ending_pid != os.getpid():  # its thread is the parent's
             longest_s = None  # the thread keeps to it
             ending = self._ending = concurrent.futures.Future()
+            self._ending_pid = os.getpid()
             try:
                 threading.Thread(
                     target=_close,

@@ -155,6 +155,34 @@ def test_the_child_of_a_fork_has_a_producer_of_its_own(peer: Peer) -> None:
     assert peer.values("t", 1) == [b"child"]
 
 
+def test_the_child_of_a_fork_does_not_wait_for_a_close_of_the_parents(peer: Peer) -> None:
+    producer = quick_async_producer(peer)
+
+    async def begin_to_close() -> asyncio.Task[None]:
+        await asyncio.wait_for(producer.send("t", b"first", partition=0), WAIT_S)
+        peer.on(PRODUCE).hold().once()
+        producer.send_nowait("t", b"held", partition=0)
+        closing = asyncio.create_task(producer.close())
+        while not producer.closed:
+            await settle()
+        return closing
+
+    loop = asyncio.new_event_loop()
+    closing = loop.run_until_complete(begin_to_close())
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(asyncio.wait_for(producer.close(), WAIT_S))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not closing.done()
+    peer.release()
+    loop.run_until_complete(asyncio.wait_for(closing, WAIT_S))
+    loop.close()
+
+
 def test_a_future_of_the_other_producer_is_awaited_too(peer: Peer) -> None:
     async def main() -> None:
         future = producer.send("t", b"x", partition=0)

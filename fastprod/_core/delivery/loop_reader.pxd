@@ -8,6 +8,8 @@ cdef class Awaiter:
     cdef int wake(self) except -1
     # The loop is closed: nobody will be woken.
     cdef int forget(self) except -1
+    # Wait for it no more, and give up what can be given up.
+    cdef int unwatch(self) except -1
 
 
 cdef class LoopReader:
@@ -16,6 +18,7 @@ cdef class LoopReader:
     cdef object loop_ref
     cdef LoopItem* first        # owned; taken from the queue, not yet woken
     cdef LoopItem* last
+    cdef set in_line            # Awaiters that others wait behind: they leave as the loop is closed
     cdef int _wake_some(self) except -1
     cdef int close(self) except -1
     cdef int _drop(self, LoopItem** items) except -1

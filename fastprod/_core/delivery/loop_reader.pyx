@@ -37,6 +37,9 @@ cdef class Awaiter:
     cdef int forget(self) except -1:
         return 0
 
+    cdef int unwatch(self) except -1:
+        return 0
+
 
 cdef class LoopReader:
     """The reader of one loop's queue; not for use by itself.
@@ -46,6 +49,9 @@ cdef class LoopReader:
     descriptor is made readable again, and not call_soon asked, because what others have in the
     loop's line goes before what it polls.
     """
+
+    def __cinit__(self):
+        self.in_line = set()
 
     def __dealloc__(self):
         if self.queue != NULL:
@@ -93,9 +99,13 @@ cdef class LoopReader:
         return 0
 
     cdef int close(self) except -1:
-        """Wake nobody any more; what still comes is let go of by `sweep_readers`."""
+        """Wake nobody any more, and let nobody stand in a line for what nobody would use; what
+        still comes is let go of by `sweep_readers`."""
         cdef LoopItem* item
         loop_queue_close(self.queue)
+        for each in list(self.in_line):
+            (<Awaiter>each).unwatch()
+            (<Awaiter>each).forget()
         self._drop(&self.first)
         item = loop_queue_take(self.queue)
         self._drop(&item)

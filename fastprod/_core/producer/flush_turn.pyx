@@ -45,6 +45,7 @@ cdef class FlushTurn(LoopFuture):
         Py_INCREF(self)
         self.is_pending = True
         self.is_watched = True
+        self.reader.in_line.add(self)
         fp_add_i32(&engine.accumulator.flushing, 1)
         accumulator_kick(&engine.accumulator)
         if not incomplete_await(&engine.accumulator.incomplete, self.number, self.item):
@@ -97,6 +98,7 @@ cdef class FlushTurn(LoopFuture):
         self.item = NULL
         self.is_pending = False
         self.is_watched = False
+        self.reader.in_line.discard(self)
         if self.epoch == fork_epoch():
             fp_add_i32(&self.engine.accumulator.flushing, -1)
         return 0

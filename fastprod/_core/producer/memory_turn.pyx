@@ -106,6 +106,7 @@ cdef class MemoryTurn(LoopFuture):
         cdef FpStatus status = pool_cancel(pool, &self.waiter, is_late, &self.chain)
         fp_add_i64(&pool.wait_ns_total, fp_now_ns() - self.since_ns)
         self.is_in_line = False
+        self.reader.in_line.discard(self)
         self.is_refused = status == FP_CLOSED
         self.is_late = is_late and status == FP_EXHAUSTED
         if status == FP_EXHAUSTED and self.item != NULL:
@@ -147,6 +148,7 @@ cdef MemoryTurn memory_turn(Engine engine, size_t need_bytes):
         pool, &turn.waiter, need_bytes, _granted, turn.item, &turn.chain)
     accumulator_kick(&engine.accumulator)
     if status == FP_BLOCKED:
+        turn.reader.in_line.add(turn)
         return turn
     turn.is_in_line = False
     turn.is_watched = False

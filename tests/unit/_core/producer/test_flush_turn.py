@@ -59,3 +59,22 @@ def test_it_waits_neither_for_later_records_nor_for_ever() -> None:
         assert not steps.door.ready(0)[0]  # it lingers again
 
     asyncio.run(main())
+
+
+def test_a_flush_in_a_loop_that_was_closed_makes_nobody_hurry() -> None:
+    steps = Steps(linger_ms=60_000)
+    steps.send()
+
+    async def flush() -> FlushTurn:
+        return FlushTurn(steps.engine)
+
+    async def go_on() -> None:
+        second = FlushTurn(steps.engine)
+        assert second.cancel()
+        assert not steps.door.ready(0)[0]  # it lingers again
+
+    closed = asyncio.new_event_loop()
+    first = closed.run_until_complete(flush())
+    closed.close()
+    asyncio.run(go_on())
+    assert first.done()

@@ -139,3 +139,34 @@ def test_memory_that_nobody_took_goes_back_with_a_cycle(peer: Peer) -> None:
         producer.flush(WAIT_S)
         gc.collect()
         peer.wait_until(lambda: free_bytes(producer) == total_bytes(producer))
+
+
+def test_who_waits_in_a_loop_that_was_closed_stands_in_line_no_more(peer: Peer) -> None:
+    """Nobody would use the memory that it is given, and those behind it would wait for ever."""
+    closed = asyncio.new_event_loop()
+
+    async def stand_in_line() -> list[asyncio.Task[None]]:
+        async def wait(turn: MemoryTurn) -> None:
+            await turn
+
+        tasks = [asyncio.create_task(wait(turn_for(producer))) for _ in range(30)]
+        await settle()
+        return tasks
+
+    async def go_on() -> None:
+        turn = turn_for(producer)
+        assert waiting(producer) == 1
+        let_go(peer)
+        await asyncio.wait_for(turn, WAIT_S)
+        turn.give_back()
+
+    with full_producer(peer) as producer:
+        left = closed.run_until_complete(stand_in_line())
+        closed.close()
+        assert waiting(producer) == len(left)
+        asyncio.run(go_on())
+        producer.flush(WAIT_S)
+        peer.wait_until(lambda: free_bytes(producer) == total_bytes(producer))
+        assert not any(task.done() for task in left)
+        for task in left:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
