@@ -403,18 +403,21 @@ class ReplicatedPartition(Partition):
             live = [each for each in self.replicas if self._reach.hears_controller(each)]
             return completed(decision, live)
 
-    def lagging(self) -> bool:
-        """Whether a follower in sync lacks something of what the leader has."""
+    def go_on(self) -> tuple[bool, bool]:
+        """Wait no longer for who is not in sync and has lagged for too long.
+
+        Returns:
+            Whether the high watermark has moved, and whether a follower is waited for all the same.
+        """
         with self.lock:
             leader = self._by_node.get(self.leader)
             if leader is None:
-                return False
+                return False, False
+            has_moved = leader.is_leader and self._advance(leader)
+            in_sync = [each for id, each in leader.followers.items() if id in self.isr]
             end_offset = leader.log.log_end_offset
-            return any(
-                each.log_end_offset != end_offset
-                for node_id, each in leader.followers.items()
-                if node_id in self.isr
-            )
+            is_behind = leader.log.high_watermark < end_offset and len(self.isr) >= self.min_isr
+            return has_moved, is_behind or any(e.log_end_offset != end_offset for e in in_sync)
 
     def plan_shrunk(self) -> Decision | None:
         """Drop followers that lag for too long; None: there are none.

@@ -217,7 +217,11 @@ class Replication:
             if partition.is_deleted or self._is_closed:
                 continue
             self._shrink(partition)
-            if partition.lagging():
+            has_moved, is_waited_for = partition.go_on()
+            if has_moved:
+                self._changed(partition)
+                self._advanced(partition)
+            if is_waited_for:
                 self._watch(partition)
 
 

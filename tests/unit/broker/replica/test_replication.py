@@ -40,6 +40,29 @@ def test_followers_that_lag_for_too_long_are_not_in_sync() -> None:
         wait_for(lambda: found.isr == [0, 1, 2])
 
 
+def test_who_is_not_in_sync_and_lags_is_waited_for_no_longer() -> None:
+    """B-B2: it had everything a moment ago and was about to be in sync; nothing else happens."""
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    with BrokerWorld(brokers=3, clock=clock, replica_lag_time_max_ms=1000) as world:
+        found = replicated(world)
+        assert world.produce(batch_of(b"a")).error_code == NONE
+        kill(world, 2)
+        pause(world, 2)
+        up(world, 2)
+        waiting = world.post("Produce", 9, produce_request([("t", 0, batch_of(b"b"))]))
+        wait_for(lambda: found.log_at(1).log_end_offset == 2)
+        assert found.isr == [0, 1]
+        assert waiting.answer is None
+
+        def is_answered() -> bool:
+            clock.advance(600)
+            return waiting.answer is not None
+
+        wait_for(is_answered)
+        assert waiting.answer.responses[0].partition_responses[0].error_code == NONE
+        wait_for(lambda: high_watermarks(found)[:2] == [2, 2])
+
+
 def test_who_lags_is_waited_for_until_it_is_written_down_that_nobody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
