@@ -59,7 +59,7 @@ def test_who_is_not_in_sync_and_lags_is_waited_for_no_longer() -> None:
             return waiting.answer is not None
 
         wait_for(is_answered)
-        assert waiting.answer.responses[0].partition_responses[0].error_code == NONE
+        assert waiting.wait().responses[0].partition_responses[0].error_code == NONE
         wait_for(lambda: high_watermarks(found)[:2] == [2, 2])
 
 
