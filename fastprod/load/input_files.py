@@ -14,8 +14,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 FORMATS: Final = ("parquet", "csv", "json", "orc", "avro", "text")
+TEXTS: Final = ("csv", "json", "text")
+"""Formats whose files may be packed as a whole."""
 COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _HADOOPS: Final = (".deflate", ".snappy")
+# Of these Spark's readers pass over all that is not as Hadoop packs it: of frames of lz4, as the
+# tool of that name writes them, of snappy's own format, and of files that end too early.
+_PASSED_OVER: Final = (".lz4", ".snappy")
 _NOBODYS: Final = (".xz", ".zip", ".lzo", ".br", ".7z", ".z", ".lzma")
 _ENDINGS: Final = {
     ".parquet": "parquet",
@@ -102,13 +107,15 @@ def is_local(path: str) -> bool:
 def find_files(paths: Iterable[str]) -> list[InputFile]:
     """Find the files of folders, patterns and files, each once, in the order of their paths.
 
-    Below folders, and by patterns, files and folders whose names begin with ``_`` or ``.`` are
-    skipped, as Spark does: they are markers, or unfinished.  Links to folders are not followed, as
-    they may form a circle: below a folder they are refused.
+    Below folders, and by patterns, files and folders are skipped that are markers, or unfinished,
+    as Spark does: names that begin with ``.``, or with ``_`` and have no ``=``, or that end in
+    ``._COPYING_``.  Links to folders are not followed, as they may form a circle: below a folder
+    they are refused.
 
     Raises:
         NoFiles: a path has no files.
-        InputError: it cannot be read, or has a link to a folder, a pipe or a device.
+        InputError: it cannot be read, or has a link to a folder, a pipe, a device, or a name that
+            is no text.
     """
     found: dict[str, InputFile] = {}
     for given in paths:
@@ -116,7 +123,7 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
         matches = [path]
         if not Path(path).exists() and _PATTERN.search(path):
             found_names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
-            matches = [each for each in found_names if not _is_mark(each, path)]
+            matches = [each for each in found_names if not _has_mark(each, path)]
         files = [each for match in matches for each in _files_under(Path(match), given)]
         if not files:
             raise NoFiles(f"{given}: no files in it")
@@ -130,14 +137,14 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
     try:
         if absolute.is_dir():
             for folder, below, names in os.walk(absolute, onerror=_unreadable):
-                below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+                below[:] = sorted(name for name in below if not is_mark(name))
                 for name in below:
                     if (Path(folder) / name).is_symlink():
                         raise OSError(
                             0, f"{Path(folder) / name} is a link to a folder: name it by itself"
                         )
                 for name in sorted(names):
-                    if not name.startswith(("_", ".")):
+                    if not is_mark(name):
                         yield _file(Path(folder) / name, absolute)
         else:
             yield _file(absolute, absolute)
@@ -146,10 +153,16 @@ def _files_under(root: Path, given: str) -> Iterator[InputFile]:
         raise InputError(f"{given}: {told[:1].lower()}{told[1:]}") from error
 
 
-def _is_mark(match: str, pattern: str) -> bool:
-    """Whether a name in the path begins with ``_`` where the pattern does not say so."""
+def is_mark(name: str) -> bool:
+    """Whether Spark passes over files and folders of that name: markers, and unfinished ones."""
+    begins = name.startswith(".") or (name.startswith("_") and "=" not in name)
+    return begins or name.endswith("._COPYING_")
+
+
+def _has_mark(match: str, pattern: str) -> bool:
+    """Whether a name in the path is a mark where the pattern does not say so."""
     said = Path(pattern).parts
-    return any(part.startswith("_") and part not in said for part in Path(match).parts)
+    return any(is_mark(part) and part not in said for part in Path(match).parts)
 
 
 def _unreadable(error: OSError) -> None:
@@ -157,7 +170,33 @@ def _unreadable(error: OSError) -> None:
     raise OSError(error.errno, f"{error.strerror} for the folder {error.filename}") from error
 
 
+def check_name(path: str) -> None:
+    """Refuse a name that is no text: Java finds no such file, and passes over it in a folder.
+
+    Raises:
+        InputError: which, with its bytes.
+    """
+    if any("\udc80" <= letter <= "\udcff" for letter in path):
+        shown = os.fsencode(path).decode("ascii", "backslashreplace")
+        raise InputError(f"{shown} has a name that is no text in UTF-8: rename it")
+
+
+def check_pattern(path: str) -> None:
+    """Refuse a file, or folder, of a stream whose path has a character of Spark's patterns.
+
+    Raises:
+        InputError: which.
+    """
+    found = _SPARKS_PATTERN.search(path)
+    if found is not None:
+        raise InputError(
+            f"{path} has a {found[0]} in its path: Spark takes it for a pattern, and reads the "
+            f"files that come with it several times: rename it"
+        )
+
+
 def _file(path: Path, root: Path) -> InputFile:
+    check_name(str(path))
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         # A pipe has no size, cannot be cut, and would be read twice.
@@ -218,20 +257,24 @@ def base_path(files: Sequence[InputFile], paths: Sequence[str]) -> str | None:
     return next(iter(roots))
 
 
-def check_spark_reads(files: Iterable[InputFile]) -> None:
+def check_spark_reads(files: Iterable[InputFile], kind: str) -> None:
     """Refuse files that Spark's readers skip even if they are named, or cannot decompress.
+
+    Args:
+        files: all of them.
+        kind: the format.
 
     Raises:
         InputError: which, and what to do.
     """
     files = list(files)
-    check_packing(files, is_spark=True)
+    if kind in TEXTS:
+        check_packing(files, is_spark=True)
     for file in files:
-        name = Path(file.path).name
-        if name.startswith((".", "_")) and not (name[0] == "_" and "=" in name):
+        if is_mark(Path(file.path).name):
             raise InputError(
-                f"{file.path}: Spark's readers pass over files whose names begin with _ or .: "
-                f"rename it, or leave it out"
+                f"{file.path}: Spark's readers pass over files whose names begin with _ or ., or "
+                f"end in ._COPYING_: rename it, or leave it out"
             )
 
 
@@ -261,16 +304,21 @@ def check_folders(files: Iterable[InputFile]) -> None:
 
 
 def check_packing(files: Iterable[InputFile], *, is_spark: bool = False) -> None:
-    """Refuse compressed files whose bytes would be read as text.
+    """Refuse compressed files whose bytes would be read as text, or of which rows would be lost.
 
     Raises:
         NeedsSpark: only Spark's readers decompress it.
-        InputError: nothing here decompresses it.
+        InputError: nothing here decompresses it, or Spark's readers may lose rows of it.
     """
     for file in files:
         ending = Path(file.path).suffix.lower()
         if ending in _NOBODYS:
             raise InputError(f"{file.path}: {ending} is not unpacked here: unpack it before")
+        if ending in _PASSED_OVER and is_spark:
+            raise InputError(
+                f"{file.path}: Spark's readers may pass over a whole file that ends in {ending} "
+                f"without a word: unpack it before, or pack it by gzip or zstd"
+            )
         if ending in _HADOOPS and not is_spark:
             raise NeedsSpark(f"{file.path}: {ending} is not unpacked without Spark")
 

@@ -180,7 +180,7 @@ def load_plan(request: LoadRequest) -> LoadPlan:
             if request.engine == "direct":
                 raise
     if reader is None:
-        check_spark_reads(files)
+        check_spark_reads(files, kind)
         if reads_by_folders(request.reader_options):
             check_folders(files)
     return LoadPlan(request, kind, files, reader)

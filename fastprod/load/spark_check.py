@@ -1,6 +1,7 @@
 """SparkCheck: looks through files that Spark's own readers are to read, for what those would lose.
 
 What passes is read by Spark as it is written; everything else is refused, with the file's name.
+Text is looked through as a whole; of other formats the headers of files are enough.
 Options that say how text is cut into fields, which the checks do not know, take what Spark makes of
 the files: nothing is checked then.
 """
@@ -15,13 +16,10 @@ import pyarrow
 
 from fastprod.load.csv_reader import check_csv
 from fastprod.load.file_splits import FileSplit
-from fastprod.load.input_files import InputError, NeedsSpark
+from fastprod.load.input_files import InputError, InputFile, NeedsSpark, check_packing
 from fastprod.load.json_check import check_json
 from fastprod.load.line_blocks import line_blocks
 from fastprod.load.reader_options import ReaderOptions, reader_options
-
-TEXTS: Final = ("csv", "json", "text")
-"""Formats that are looked through as a whole; of others the headers of files are enough."""
 
 # Options that change nothing of how lines become fields, or make what they change a failure.
 _HARMLESS: Final = (
@@ -37,7 +35,7 @@ class SparkCheck:
     """What is looked for; plain data, which Spark pickles into its tasks.
 
     Attributes:
-        kind: of the files, one of `TEXTS`.
+        kind: of the files, one of `input_files.TEXTS`.
         options: of text.
         types: of the columns of JSON that have to be as they are written.
         knows_all: whether JSON must not have other columns.
@@ -64,6 +62,7 @@ class SparkCheck:
         Raises:
             InputError: what Spark would read differently, and where; or the file cannot be read.
         """
+        _check_packing(split.file)
         try:
             if self.kind == "csv":
                 check_csv(split, self.options)
@@ -88,6 +87,20 @@ class SparkCheck:
         return set()
 
 
+def _check_packing(file: InputFile) -> None:
+    """Refuse a file that cannot be unpacked to look through it.
+
+    Raises:
+        InputError: why.
+    """
+    try:
+        check_packing([file])
+    except NeedsSpark as error:
+        raise InputError(
+            f"{error}, and has to be looked through before Spark reads it: unpack it before"
+        ) from error
+
+
 def text_check(
     kind: str,
     given: Mapping[str, str],
@@ -100,7 +113,7 @@ def text_check(
     """The check for files of text.
 
     Args:
-        kind: one of `TEXTS`.
+        kind: one of `input_files.TEXTS`.
         given: the user's options of the reader, by Spark's names.
         is_tabbed: whether the files are CSV with tabs.
         types: as of `SparkCheck`.

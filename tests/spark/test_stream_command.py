@@ -127,6 +127,72 @@ def test_a_file_of_which_spark_would_lose_something_ends_the_stream(
     assert records(broker, topic) == []
 
 
+def test_a_file_that_is_gone_before_its_micro_batch_is_told(
+    stream: Stream, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now")
+    for name in ("1.txt", "2.txt"):
+        (folder / name).write_text(f"{name}\n")
+        assert stream(str(folder), *checkpoint).exit_code == 0
+    # As if the second run had ended before its commit.
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint/commits" / name).unlink()
+    (folder / "2.txt").unlink()
+    result = stream(str(folder), *checkpoint)
+    assert result.exit_code == 2
+    assert f"{folder}/2.txt was gone before Spark had read it" in result.stderr
+    assert len(records(broker, topic)) == 2
+
+
+def test_a_file_that_is_written_while_it_is_read_is_told(stream: Stream, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    has_ended = threading.Event()
+
+    def write() -> None:
+        with (folder / "a.txt").open("w") as file:
+            while not has_ended.wait(0.02):
+                file.write("x\n")
+                file.flush()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        result = stream(str(folder), "--format", "text", "--run-for", str(PATIENCE_S))
+    finally:
+        has_ended.set()
+        thread.join()
+    assert result.exit_code in (1, 2), result.stderr
+    assert f"{folder}/a.txt ha" in result.stderr
+    assert "moved into the folder" in result.stderr
+
+
+def test_a_folder_that_spark_passes_over_is_told_when_it_comes(
+    stream: Stream, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x\n")
+
+    def add() -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not end_offsets(broker.bootstrap_servers, topic)[0]:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+        (folder / "more").mkdir()
+        (folder / "more/b.txt").write_text("y\n")
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    result = stream(str(folder), "--run-for", str(PATIENCE_S))
+    thread.join()
+    assert result.exit_code == 1
+    assert "1 rows in 1 micro-batches known to be delivered, then: " in result.stderr
+    assert f"{folder}/more/b.txt would not be read" in result.stderr
+
+
 def test_ctrl_c_stops_a_rate_and_tells_what_was_written(
     stream: Stream, broker: Broker, topic: str
 ) -> None:

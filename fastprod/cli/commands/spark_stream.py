@@ -148,7 +148,13 @@ def _run(
             with ByteProgress(loading.progress_kind) as progress:
                 job.run(lambda: _show(progress, job), given["run_for_s"])
 
-        ending = run_in_spark(f"fastprod spark-stream {loading.topic}", options, work)
+        # A file may be refused later: what went before is in Kafka.
+        ending = run_in_spark(
+            f"fastprod spark-stream {loading.topic}",
+            options,
+            work,
+            lambda: job is not None and job.total.rows > 0,
+        )
     _conclude(job, loading, ending)
 
 

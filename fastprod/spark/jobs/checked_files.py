@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
 import pyarrow
+from pyspark.accumulators import Accumulator
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import (
@@ -33,11 +35,18 @@ from pyspark.sql.types import (
 
 from fastprod.load.avro_files import avro_names, avro_schema, check_avro_files
 from fastprod.load.file_splits import SPLIT_BYTES, FileSplit, split_file
-from fastprod.load.input_files import InputError, InputFile, folder_columns, reads_by_folders
+from fastprod.load.input_files import (
+    TEXTS,
+    InputError,
+    InputFile,
+    folder_columns,
+    reads_by_folders,
+)
 from fastprod.load.load_request import is_tabbed
-from fastprod.load.spark_check import TEXTS, SparkCheck, text_check
-from fastprod.load.stream_check import StreamCheck
+from fastprod.load.spark_check import SparkCheck, text_check
+from fastprod.load.stream_check import SparkFile, StreamCheck
 from fastprod.load.typed_files import KINDS, check_typed_files, column_names, typed_columns
+from fastprod.spark.jobs.stream_files import Seen
 
 _NEW_CALENDAR: Final = date(1582, 10, 15)
 # Its stubs know no function of three arrays.
@@ -172,8 +181,11 @@ def stream_check(
     *,
     used: Sequence[str] | None,
     has_schema: bool,
+    by_name: bool,
 ) -> StreamCheck:
     """The check for the files of a stream; arguments as of `file_check`, of its start.
+
+    With `by_name` the names of files have to tell their format.
 
     Raises:
         InputError: the files of the start are not alike.
@@ -191,25 +203,34 @@ def stream_check(
         typed_columns(filled, kind) if kind in KINDS and not has_schema else None,
         avro_schema(filled[0].path) if is_avro and filled and not has_schema else None,
         () if has_schema else [name for name in used or () if name not in made],
+        by_name,
     )
 
 
-def watched(frame: DataFrame, check: StreamCheck) -> DataFrame:
-    """A frame of a stream's files that fails at a file that does not pass the check."""
-    seen: set[tuple[str, int, int]] = set()  # by a task: each has a copy
+def watched(frame: DataFrame, check: StreamCheck, read: Accumulator[deque[Seen]]) -> DataFrame:
+    """A frame of a stream's files that fails at a file that does not pass the check.
 
-    def look(urls: pyarrow.Array, starts: pyarrow.Array, sizes: pyarrow.Array) -> pyarrow.Array:
-        parts = set(zip(urls.to_pylist(), starts.to_pylist(), sizes.to_pylist(), strict=True))
-        for part in parts - seen:
-            check.check(*part)
+    Args:
+        frame: of the files.
+        check: what they must be like.
+        read: gets URL, size, and time of change (ms) of each file of which a row comes by.
+    """
+    seen: set[tuple[str, int, int, int, int]] = set()  # by a task: each has a copy
+
+    def look(*columns: pyarrow.Array) -> pyarrow.Array:
+        parts = set(zip(*(each.to_pylist() for each in columns), strict=True))
+        for url, start, part_bytes, file_bytes, time_us in parts - seen:
+            check.check(SparkFile(url, start, part_bytes, file_bytes))
+            read.add(deque([(url, file_bytes, time_us // 1000)]))
         seen.update(parts)
-        return pyarrow.repeat(pyarrow.scalar(True), len(urls))
+        return pyarrow.repeat(pyarrow.scalar(True), len(columns[0]))
 
     # Not deterministic, or a condition on the rows could be tried first.
     passes = _arrow_udf(look, "boolean").asNondeterministic()
     found = frame.metadataColumn("_metadata")
-    names = ("file_path", "file_block_start", "file_block_length")
-    return frame.where(passes(*(found[name] for name in names)))
+    names = ("file_path", "file_block_start", "file_block_length", "file_size")
+    time_us = functions.unix_micros(found["file_modification_time"])
+    return frame.where(passes(*(found[name] for name in names), time_us))
 
 
 def with_known_times(frame: DataFrame) -> DataFrame:

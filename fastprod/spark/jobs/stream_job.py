@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
+from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,15 +19,17 @@ from pyspark.sql.types import StructType
 
 from fastprod.load.column_mapping import ColumnMapping
 from fastprod.load.input_files import (
+    TEXTS,
     InputError,
     InputFile,
     NoFiles,
     check_folders,
+    check_packing,
+    check_pattern,
     find_files,
     folder_columns,
     format_of,
     is_local,
-    literal,
     reads_by_folders,
 )
 from fastprod.load.load_request import is_tabbed
@@ -44,6 +48,7 @@ from fastprod.spark.jobs.frame_engine import (
     record_frame,
     record_options,
 )
+from fastprod.spark.jobs.stream_files import Seen, StreamFiles, not_read, seen_files
 from fastprod.spark.jobs.tasks_at_once import tasks_at_once
 from fastprod.spark.sink.api import progress, write_stream
 from fastprod.spark.sink.write_result import WriteResult
@@ -61,10 +66,11 @@ class StreamSource:
     Attributes:
         kind: Spark's name of the source.
         options: its options.
-        path: a folder, or a URL's pattern, as Spark reads it; None: the source has none.
+        path: a folder, or a URL's pattern; None: the source has none.
         schema: of its files, as DDL; None: the files' own.
         files: in the folder, as far as they are there at the start.
         given: those of the options that were given by the user.
+        by_name: whether the names of files tell the format.
     """
 
     kind: str
@@ -73,6 +79,12 @@ class StreamSource:
     schema: str | None = None
     files: tuple[InputFile, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
+    by_name: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return self.path is not None and is_local(self.path)
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,7 @@ def stream_source(
         given = {"kafka.bootstrap.servers": servers, "subscribe": rest, **options}
         return StreamSource("kafka", given)
     files: list[InputFile] = []
+    by_name = kind is None
     if is_local(source):
         if not Path(source).is_dir():
             raise InputError(f"{source}: no such folder, and neither rate nor kafka:TOPIC")
@@ -126,6 +139,10 @@ def stream_source(
             if kind is None:
                 raise InputError(f"{error}; a folder that is empty needs --format") from error
         kind = kind or format_of([file.path for file in files])
+        for path in (str(Path(source).absolute()), *(file.path for file in files)):
+            check_pattern(path)
+        if kind in TEXTS:
+            check_packing(files, is_spark=True)
         if reads_by_folders(options):
             _check_nested(files)
             check_folders(files)
@@ -133,12 +150,7 @@ def stream_source(
         raise InputError(f"{source}: a URL needs --format")
     assert kind is not None
     given = {**_ALL_FILES, **reader_defaults(kind, options, is_tabbed=is_tabbed(files))}
-    if not is_local(source) or literal(source) == source:
-        return StreamSource(kind, given, source, schema, tuple(files), options)
-    # Spark would take it for a pattern, and read other folders.
-    if reads_by_folders(options):
-        given = {"basePath": str(Path(source).absolute()), **given}
-    return StreamSource(kind, given, literal(source), schema, tuple(files), options)
+    return StreamSource(kind, given, source, schema, tuple(files), options, by_name)
 
 
 def _check_nested(files: Iterable[InputFile]) -> None:
@@ -150,11 +162,7 @@ def _check_nested(files: Iterable[InputFile]) -> None:
     for file in files:
         folders = Path(file.path).relative_to(file.root).parts[:-1]
         if any("=" not in folder for folder in folders):
-            raise InputError(
-                f"{file.path} would not be read: of the folders below {file.root} Spark reads "
-                f"those named name=value; name the folder itself, or give "
-                f"-O recursiveFileLookup=true, by which no folder makes a column"
-            )
+            raise not_read(file.path, file.root)
 
 
 class StreamJob:
@@ -178,6 +186,7 @@ class StreamJob:
         self._checkpoint = checkpoint
         self.total = WriteResult()
         self.batch_id: int | None = None
+        self._files: tuple[StreamFiles, StreamCheck] | None = None
 
     def run(self, watch: Callable[[], None], run_for_s: float | None = None) -> None:
         """Start the query and wait for its end.
@@ -187,7 +196,7 @@ class StreamJob:
             run_for_s: stop it after so long; None: it stops by itself, or by Ctrl-C.
 
         Raises:
-            InputError: a column.
+            InputError: a column; or a file was not read as it is.
             pyspark.errors.PySparkException: Spark refuses the query, or it has failed.
             KeyboardInterrupt: after Ctrl-C, when the query has been stopped.
 
@@ -200,6 +209,7 @@ class StreamJob:
                 while query.isActive and (ends_s is None or time.monotonic() < ends_s):
                     interrupt.wait(_WATCH_S)
                     self._update(query)
+                    self._look()
                     watch()
             finally:
                 self._stop(query)
@@ -207,6 +217,12 @@ class StreamJob:
             failure = query.exception()
             if failure is not None:
                 raise failure
+            self._look(is_last=True)
+
+    def _look(self, *, is_last: bool = False) -> None:
+        if self._files is not None:
+            files, check = self._files
+            files.look(check, self.batch_id, is_last=is_last)
 
     def _started(self) -> StreamingQuery:
         request = self._request
@@ -216,14 +232,13 @@ class StreamJob:
         rows = queried(files, request.sql, request.select, request.where)
         mapping = request.mapping.resolved(rows.columns)
         records = record_frame(rows, mapping)
-        if request.source.path is not None and is_local(request.source.path):
+        if request.source.is_folder:
             # What is asked of the files depends on what becomes of their columns.
-            rows = queried(
-                watched(files, self._check(files, mapping)),
-                request.sql,
-                request.select,
-                request.where,
-            )
+            check = self._check(files, mapping)
+            seen = seen_files(self._spark.sparkContext)
+            self._files = self._follower(seen), check
+            files = watched(files, check, seen)
+            rows = queried(files, request.sql, request.select, request.where)
             records = record_frame(rows, mapping)
         kafka = dict(request.kafka)
         limit = request.max_bytes_per_second
@@ -264,6 +279,19 @@ class StreamJob:
             files.schema,
             used=None if has_query or mapping.value_format == "json" else mapping.columns,
             has_schema=source.schema is not None,
+            by_name=source.by_name,
+        )
+
+    def _follower(self, seen: Accumulator[deque[Seen]]) -> StreamFiles:
+        source = self._request.source
+        assert source.path is not None
+        given = {name.lower(): value.lower() for name, value in source.given.items()}
+        return StreamFiles(
+            seen,
+            source.path,
+            self._checkpoint,
+            by_folders=reads_by_folders(source.given),
+            is_cleaned=given.get("cleansource", "off") != "off",
         )
 
     def _columns(self, path: str) -> StructType:

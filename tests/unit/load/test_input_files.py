@@ -11,6 +11,8 @@ from fastprod.load.input_files import (
     InputError,
     base_path,
     check_folders,
+    check_pattern,
+    check_spark_reads,
     compression_of,
     find_files,
     folder_columns,
@@ -22,7 +24,8 @@ from fastprod.load.input_files import (
 
 
 def test_a_folder_stands_for_all_files_below_it_but_marks_and_hidden_ones(tmp_path: Path) -> None:
-    for name in ("b.csv", "day=1/a.csv", "_SUCCESS", ".hidden.csv", "_temporary/c.csv"):
+    marks = ("_SUCCESS", ".hidden.csv", "_temporary/c.csv", "d.csv._COPYING_")
+    for name in ("b.csv", "day=1/a.csv", *marks):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
@@ -36,6 +39,40 @@ def test_a_folder_stands_for_all_files_below_it_but_marks_and_hidden_ones(tmp_pa
         found = find_files([str(tmp_path / pattern)])
         assert [Path(file.path).name for file in found] == names
     assert len(find_files([str(tmp_path / "_temporary" / "*")])) == 1
+
+
+def test_a_folder_with_a_value_is_no_mark(tmp_path: Path) -> None:
+    for name in ("_day=1/a.csv", ".day=1/b.csv", "_d=e.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found = find_files([str(tmp_path)])
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in found] == [
+        "_d=e.csv",
+        "_day=1/a.csv",
+    ]
+
+
+def test_a_name_that_is_no_text_is_refused_with_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.csv")).write_text("x")
+    with pytest.raises(InputError, match=r"caf\\xe9\.csv has a name that is no text in UTF-8"):
+        find_files([str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", ["a.txt.lz4", "a.csv.SNAPPY", "a.txt._COPYING_", "_a.txt"])
+def test_files_that_spark_passes_over_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x")
+    files = find_files([str(tmp_path / name)])
+    with pytest.raises(InputError, match=rf"{name}: Spark's readers (may )?pass over"):
+        check_spark_reads(files, "text")
+    if name.endswith("lz4"):
+        check_spark_reads(files, "parquet")
+
+
+@pytest.mark.parametrize("letter", list("[]{}*?\\"))
+def test_a_character_of_patterns_is_none_of_a_streams_files(letter: str) -> None:
+    check_pattern("/a/b c%(1).csv")
+    with pytest.raises(InputError, match=r"reads the files that come with it several times"):
+        check_pattern(f"/a/b{letter}.csv")
 
 
 def test_a_file_that_several_arguments_name_is_found_once(tmp_path: Path) -> None:

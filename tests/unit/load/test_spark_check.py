@@ -94,3 +94,10 @@ def test_a_file_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(b"k,v\n")
     with pytest.raises(InputError, match=r"a\.csv\.gz cannot be read as csv"):
         look(tmp_path / "a.csv.gz", "csv", {})
+
+
+@pytest.mark.parametrize("name", ["a.csv.deflate", "a.csv.snappy"])
+def test_what_cannot_be_looked_through_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"k,v\n1,x\n")
+    with pytest.raises(InputError, match=rf"{name}: .* is not unpacked without Spark, and has to"):
+        look(tmp_path / name, "csv", {})

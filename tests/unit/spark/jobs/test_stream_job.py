@@ -53,9 +53,18 @@ def test_what_cannot_be_looked_through_is_told_also_where_the_format_is_given(
         stream_source(str(tmp_path / "in"), "csv", {}, None, "")
 
 
-def test_a_folder_is_no_pattern(tmp_path: Path) -> None:
+def test_a_path_with_a_character_of_patterns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in[1]").mkdir()
-    source = stream_source(str(tmp_path / "in[1]"), "csv", {}, None, "")
-    assert source.path == f"{tmp_path}/in\\[1\\]"
-    assert source.options["basePath"] == f"{tmp_path}/in[1]"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a{b}.csv").write_text("value\n1\n")
+    for name in ("in[1]", "in"):
+        with pytest.raises(InputError, match="reads the files that come with it several times"):
+            stream_source(str(tmp_path / name), "csv", {}, None, "")
     assert stream_source("s3://x/in[1]", "csv", {}, None, "").path == "s3://x/in[1]"
+
+
+@pytest.mark.parametrize("name", ["a.txt.lz4", "a.txt.xz"])
+def test_what_spark_does_not_unpack_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x\n")
+    with pytest.raises(InputError, match=name):
+        stream_source(str(tmp_path), "text", {}, None, "")
