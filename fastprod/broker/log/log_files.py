@@ -12,6 +12,7 @@ from fastprod.broker.log.partition_folder import PartitionFolder
 from fastprod.broker.log.producer_snapshot import encode_snapshot
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.recovery import LoadedLog, load
+from fastprod.broker.log.segments.file_handle import FolderHandle
 from fastprod.broker.log.segments.file_segment import FileSegment
 from fastprod.broker.log.segments.segment import Segment
 from fastprod.broker.threads.clock import Clock
@@ -152,28 +153,27 @@ class LogFiles:
             self._has_gaps = True
 
     def swap(
-        self, cleaned: Segment, replaced: Sequence[Segment], end_offset: int, config: LogConfig
+        self, cleaned: Segment, replaced: Sequence[Segment], opened: FolderHandle
     ) -> FileSegment:
         """Put a segment in the place of others; returns it as it is there.
+
+        No descriptor is opened: half-way without one, nobody would know what the files hold.
 
         Args:
             cleaned: made by `new_cleaned`, complete and synced.
             replaced: neighbours, oldest first.
-            end_offset: where the segment behind them begins.
-            config: of the log.
+            opened: the folder.
         """
+        assert isinstance(cleaned, FileSegment)
         with self._flush_lock:
             base_offset = cleaned.base_offset
-            cleaned.close()
-            self.folder.commit_cleaned(base_offset)
+            self.folder.commit_cleaned(base_offset, opened)
             for each in replaced:
                 each.close()
             self.folder.finish_swap(base_offset, [each.base_offset for each in replaced])
-            created_ms = replaced[0].created_ms
-            made = FileSegment(self.folder.path, base_offset, created_ms, config)
-            made.load(end_offset)
+            cleaned.take_place(replaced[0].created_ms)
             self._has_new_names = True
-            return made
+            return cleaned
 
     def save_cleaned(self, offset: int, config: LogConfig) -> None:
         """Checkpoint how far the log was compacted."""

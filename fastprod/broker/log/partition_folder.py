@@ -12,7 +12,7 @@ from typing import Final
 from fastprod.broker.log.checkpoint_file import read_checkpoint, write_checkpoint
 from fastprod.broker.log.leader_epochs import EpochEntry
 from fastprod.broker.log.log_config import LogConfig
-from fastprod.broker.log.segments.file_handle import replace_file, sync_folder
+from fastprod.broker.log.segments.file_handle import FolderHandle, replace_file, sync_folder
 from fastprod.broker.log.segments.file_segment import FileSegment, file_name
 from fastprod.errors import ConfigError
 
@@ -210,13 +210,18 @@ class PartitionFolder:
         segment.create()
         return segment
 
-    def commit_cleaned(self, base_offset: int) -> None:
-        """From now on, and after a crash, what was made has the place of the others."""
+    def commit_cleaned(self, base_offset: int, opened: FolderHandle) -> None:
+        """From now on, and after a crash, what was made has the place of the others.
+
+        Args:
+            base_offset: of the segment.
+            opened: this folder.
+        """
         # The log last: with it, the indexes are there, too.
         for suffix in (".timeindex", ".index", ".log"):
             made = self.path / file_name(base_offset, suffix + _MADE)
             made.rename(self.path / file_name(base_offset, suffix + _SWAPPED))
-        sync_folder(self.path)
+        opened.sync()
 
     def finish_swap(self, base_offset: int, replaced: Sequence[int]) -> None:
         """Remove the segments that were replaced, and give the new one its name."""

@@ -28,7 +28,9 @@ from fastprod.broker.log.cleaning.cleaned_transactions import CleanedTransaction
 from fastprod.broker.log.cleaning.offset_map import OffsetMap
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_config import LogConfig
+from fastprod.broker.log.log_error import LogError
 from fastprod.broker.log.segments.segment import Appended, Segment
+from fastprod.error_codes import KAFKA_STORAGE_ERROR
 
 _log = logging.getLogger(__name__)
 
@@ -192,8 +194,11 @@ def _clean_group(one: _Pass, group: Sequence[Segment]) -> None:
                     cleaned.append(appended)
         cleaned.finish()
         cleaned.flush(complete=True)
-    except BaseException:
+    except BaseException as error:
         cleaned.delete()
+        if isinstance(error, OSError):
+            text = f"{one.log.topic}-{one.log.partition} is not compacted: {error}"
+            raise LogError(KAFKA_STORAGE_ERROR, text) from error
         raise
     one.log.replace_segments(group, cleaned, one.transactions.kept[kept_before:])
 

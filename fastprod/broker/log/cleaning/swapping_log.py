@@ -10,6 +10,7 @@ from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.log.log_error import LogError
 from fastprod.broker.log.log_files import LogFiles
 from fastprod.broker.log.log_reader import LogReader
+from fastprod.broker.log.segments.file_handle import FolderHandle
 from fastprod.broker.log.segments.memory_segment import MemorySegment
 from fastprod.broker.log.segments.segment import Segment
 from fastprod.broker.log.transaction_index import AbortedTxn
@@ -104,13 +105,14 @@ class SwappingLog(LogReader):
                 cleaned.delete()
                 return
             end_offset = segments[behind].base_offset
+            opened = self._open_folder(cleaned)
             # Who reads waits; who has begun to read begins anew.
             self._is_swapping = True
             self._cuts += 1
             try:
-                if self._files is not None:
+                if self._files is not None and opened is not None:
                     self._files.mark_dirty()
-                    cleaned = self._files.swap(cleaned, replaced, end_offset, self.config)
+                    cleaned = self._files.swap(cleaned, replaced, opened)
                 bases = [each.base_offset for each in replaced]
                 self._transactions.replace_segments(bases, end_offset, aborted)
                 self._segments = [*segments[:at], cleaned, *segments[behind:]]
@@ -118,6 +120,14 @@ class SwappingLog(LogReader):
                 self._fail("compact", error, is_half_done=True)
             finally:
                 self._is_swapping = False
+
+    def _open_folder(self, cleaned: Segment) -> FolderHandle | None:
+        """Before anything is done: without a descriptor nothing is; None: there are no files."""
+        try:
+            return None if self._files is None else FolderHandle(self._files.folder.path)
+        except OSError as error:
+            cleaned.delete()
+            self._fail("compact", error)
 
     def note_cleaned(self, offset: int) -> None:
         """Note that all below an offset was compacted.

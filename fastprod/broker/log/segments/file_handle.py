@@ -60,13 +60,34 @@ class FileHandle:
         os.fsync(self.fd)
 
 
+class FolderHandle:
+    """An open folder, whose names can be synced without another descriptor.
+
+    Args:
+        path: of the folder.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: Path) -> None:
+        self.fd = -1
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+    def sync(self) -> None:
+        """Sync the names in it: they survive a power cut."""
+        os.fsync(self.fd)
+
+
 def sync_folder(path: Path) -> None:
     """Sync the names in a folder: they survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    FolderHandle(path).sync()
 
 
 def replace_file(path: Path, content: bytes, sync: bool) -> None:

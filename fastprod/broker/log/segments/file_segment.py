@@ -374,6 +374,17 @@ class FileSegment:
             self._file.open().truncate(position)
         return self.recover()[0]
 
+    def take_place(self, created_ms: int) -> None:
+        """Its files have the names of those now that it has taken the place of.
+
+        Args:
+            created_ms: of those.
+        """
+        self.created_ms, self._suffix = created_ms, ""
+        self._file.path = self._folder / file_name(self.base_offset, ".log")
+        self._positions.path = self._folder / file_name(self.base_offset, ".index")
+        self._times.path = self._folder / file_name(self.base_offset, ".timeindex")
+
     def close(self) -> None:
         self._file.close()
 

@@ -24,19 +24,20 @@ class _IndexFile:
     Attributes:
         base_offset: of the segment.
         is_synced: whether all that was saved is synced.
+        path: of its file.
     """
 
     __slots__ = (
         "_columns",
         "_entry",
-        "_path",
         "_saved_count",
         "base_offset",
         "is_synced",
+        "path",
     )
 
     def __init__(self, path: Path, entry: Struct, first_type: str, base_offset: int) -> None:
-        self._path = path
+        self.path = path
         self._entry = entry
         self.base_offset = base_offset
         # They grow; when entries are removed both are replaced: readers go on with the old ones.
@@ -71,7 +72,7 @@ class _IndexFile:
     def load(self) -> bool:
         """Read the file; False: there is none, or it cannot be an index (B-C3.5)."""
         try:
-            data = self._path.read_bytes()
+            data = self.path.read_bytes()
         except FileNotFoundError:
             return False
         self.clear()
@@ -99,7 +100,7 @@ class _IndexFile:
         count = len(self)
         if self._saved_count == count and count:
             return
-        handle = FileHandle(self._path, create=True)
+        handle = FileHandle(self.path, create=True)
         # An empty file that is lost is simply rebuilt.
         self.is_synced = self.is_synced and count == 0 and handle.size_bytes == 0
         start = self._saved_count
@@ -117,12 +118,12 @@ class _IndexFile:
             OSError: syncing failed.
         """
         if not self.is_synced:
-            FileHandle(self._path).sync()
+            FileHandle(self.path).sync()
             self.is_synced = True
 
     def delete(self) -> None:
         """Remove the file."""
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
 
 class OffsetIndex(_IndexFile):

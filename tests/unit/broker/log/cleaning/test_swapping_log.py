@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fastprod.broker.log.cleaning.cleaner import clean
 from fastprod.broker.log.log import LogError
+from fastprod.error_codes import KAFKA_STORAGE_ERROR, NONE
 from support.broker.compacted_log import CompactedLog
+
+NOW = 2**42
 
 
 def filled(directory: Path | None) -> CompactedLog:
@@ -45,3 +54,37 @@ def test_how_far_it_was_compacted_is_found_again(tmp_path: Path) -> None:
     made.log.note_cleaned(10**9)
     assert made.log.cleaned_offset == made.log.log_end_offset
     made.log.close()
+
+
+def test_a_compaction_without_descriptors_is_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C4.6: whichever file cannot be opened, the log takes records, and says what it did."""
+    real = os.open
+    for count in itertools.count():
+        made = filled(tmp_path / str(count))
+        left = itertools.count(count, -1)
+
+        def scarce(*arguments: Any, left: Iterator[int] = left, **named: Any) -> int:
+            if next(left) <= 0:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(os, "open", scarce)
+        code = NONE
+        try:
+            clean(made.log, NOW)
+        except LogError as error:
+            code = error.error_code
+        monkeypatch.setattr(os, "open", real)
+        assert not made.log.has_failed
+        clean(made.log, NOW)
+        made.append([(b"k1", b"last")])
+        made.check()
+        made.reopen()
+        made.check()
+        made.log.close()
+        assert code in (NONE, KAFKA_STORAGE_ERROR)
+        if code == NONE:
+            assert count > len(made.log.segments())
+            break
