@@ -92,6 +92,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 raise
             raise KafkaError(f"Failed to construct kafka producer: {error}") from error
         _live.add(self)
+        if self._engine.abandoned and not self._is_forked:
+            self._after_fork_in_child()  # a signal handler forked meanwhile
 
     def _open(self) -> None:
         """Make the native side and its threads; again in the child of a fork."""
@@ -410,9 +412,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 fatal=True,
             ) from error
         with self._lock:
-            if self._is_forked and not self._closing:
+            while self._is_forked and not self._closing:
                 self._open()
-                self._is_forked = False
+                self._is_forked = self._engine.abandoned  # by a signal handler, meanwhile
         if self.closed:
             raise ProducerClosedError()
 

@@ -253,7 +253,7 @@ class NetworkClient:
     def _run(self) -> None:
         # As Java's Sender: one bad turn must not end the producer (P-F.1.1). Nor may it keep this
         # thread from its events: the end is one of them.
-        while not self._is_stopped:
+        while not self._is_stopped and not self._engine.abandoned:
             delay_ms = _DELAY_AFTER_ERROR_MS
             try:
                 delay_ms = self._do_what_is_due()

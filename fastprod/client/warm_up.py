@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from fastprod.client.metadata.cluster import Cluster
 from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
-from fastprod.errors import KafkaError, KafkaTimeoutError
+from fastprod.errors import KafkaError, KafkaTimeoutError, ProducerClosedError
 
 SLICE_S: Final = 0.02
 """Longest wait between two looks."""
@@ -20,6 +20,8 @@ class ProducerIdView(Protocol):
 
     @property
     def has_producer_id(self) -> bool: ...
+    @property
+    def abandoned(self) -> bool: ...
 
 
 class KnownCluster(Protocol):
@@ -80,6 +82,11 @@ class WarmUp:
         if not cold and self._engine.has_producer_id:
             return True
         self._raise_refusal(cold)
+        if self._engine.abandoned:
+            raise ProducerClosedError(
+                "a signal handler forked during warmup(): what it waits for is the parent's; in "
+                "the child make the call again"
+            )
         if time.monotonic() >= deadline_s:
             raise KafkaTimeoutError(
                 f"warmup of {len(topics)} topic(s) did not end within "

@@ -9,6 +9,8 @@ import textwrap
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from conftest import TopicFactory
 from fastprod.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
 from kafka_cluster import KafkaCluster
@@ -573,3 +575,67 @@ def test_a_handler_that_forks_leaves_metadata_to_the_parent(peer: Peer) -> None:
         """
     told = run(peer, "t", FORKING_HANDLER + textwrap.dedent(script))
     assert told == ["ProducerClosedError", "MetadataTimeoutError"]
+
+
+FORKING_BETWEEN_LINES = """
+from support.processes.between_lines import BetweenLines
+
+def forks_before_each_line(prepare, call, step):
+    # Of a call that returns a producer: in parent and child that works, or the child was told.
+    line = 1
+    while True:
+        pids = []
+        lines = BetweenLines("/fastprod/", line, lambda: pids.append(os.fork()))
+        given = prepare()
+        try:
+            producer = lines.within(lambda: call(given))
+        except ProducerClosedError:
+            assert pids == [0]
+            producer = given
+        if not pids:
+            producer.close(20)
+            return line
+        signal.alarm(30 if pids == [0] else 0)
+        assert producer.send(topic, b"x").result(20).offset >= 0
+        producer.close(20)
+        if pids == [0]:
+            os._exit(0)
+        ended = forking.wait_for(pids[0])
+        assert ended == 0, (line, ended)
+        line += step
+"""
+
+
+def test_a_handler_that_forks_while_a_producer_is_made(mock_cluster: MockCluster) -> None:
+    """Before it has a thread, too: else parent and child would share what they poll by."""
+    script = """
+        lines = forks_before_each_line(lambda: None, lambda _: new_producer(), 23)
+        print(json.dumps({"lines": lines}))
+        """
+    told = run(mock_cluster, "t", FORKING_BETWEEN_LINES + textwrap.dedent(script))
+    assert told["lines"] > 500
+
+
+@pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        ("producer.send(topic, b'x').result(20)", 7),
+        ("producer.send(topic, b'x', on_delivery=lambda *_: None).result(20)", 7),
+        ("producer.send_many(topic, [b'x'] * 9).result(20)", 7),
+        ("producer.append_columns(topic=topic, values=[b'x'] * 9).result(20)", 7),
+        ("producer.warmup(topic, timeout=20)", 7),
+    ],
+)
+def test_a_handler_that_forks_in_a_call_leaves_no_child_waiting_for_the_parents_answer(
+    mock_cluster: MockCluster, call: str, step: int
+) -> None:
+    script = """
+        def call(producer):
+            CALL
+            return producer
+
+        lines = forks_before_each_line(new_producer, call, STEP)
+        print(json.dumps({"lines": lines}))
+        """
+    script = textwrap.dedent(script).replace("CALL", call).replace("STEP", str(step))
+    assert run(mock_cluster, "t", FORKING_BETWEEN_LINES + script)["lines"] > 1

@@ -325,7 +325,7 @@ class Engine:
     def abandon(self) -> None:
         """In the child of a fork: let go of the parent's engine without touching its locks.
 
-        Every engine that was started is abandoned by itself.
+        Every engine is abandoned by itself.
         """
 
     # Figures, from any thread, each right by itself.

@@ -104,6 +104,7 @@ cdef class Engine:
         check(io_init(&self.io, &self.accumulator, force_poll, max_receive_bytes))
         let_callers_drive(&self.io)
         self.is_ready = True
+        _engines.add(self)      # before it has a thread: its descriptors are the parent's already
         self._set(settings)
 
     cdef int _set(self, dict settings) except -1:
@@ -166,7 +167,8 @@ cdef class Engine:
 
     def start(self):
         """Start the I/O thread."""
-        _engines.add(self)
+        if self.is_abandoned:       # a signal handler forked meanwhile, and this is the child
+            return
         failed = sender_start(&self.io)
         if failed:
             raise OSError(failed, f"the I/O thread did not start: {strerror(failed).decode()}")

@@ -246,6 +246,7 @@ cdef class BulkProducer(ProducerBase):
         line.is_waiting = False
         line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
         try:
+            self._refuse_parents()
             while status != FP_OK:
                 with nogil:
                     status = rows.append(bulk, &self.engine_.accumulator, chunk, largest, &line)
@@ -413,6 +414,7 @@ cdef class BulkProducer(ProducerBase):
         cdef FpStatus status
         line.is_waiting = False
         line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
+        self._refuse_parents()
         bulk.reserve(chunk.count)
         check(bulk.note_chunk(chunk))
         try:

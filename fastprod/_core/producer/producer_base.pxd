@@ -46,6 +46,7 @@ cdef class ProducerBase:
     cdef object _refused(self, FpStatus status, object topic, int32_t partition, Record* record,
                          object on_delivery)
     cdef int _refuse_late(self) except -1
+    cdef int _refuse_parents(self) except -1
     cdef object _exhausted(self, int64_t waited_ns)
     cdef int _wait_for_memory(self, size_t need_bytes, int64_t deadline_ns, int64_t budget_ns,
                               void** chain) except -1

@@ -414,6 +414,7 @@ cdef class ProducerBase:
             Py_INCREF(value)
             appended.owner = <PyObject*>value
         try:
+            self._refuse_parents()
             while True:
                 if appended.waits > 0 and record_upper_bound(record) > SENT_WITH_GIL_BYTES:
                     with nogil:
@@ -474,6 +475,14 @@ cdef class ProducerBase:
         if not self.is_closed:
             self._not_open()    # the transaction has ended meanwhile
         raise ProducerClosedError("Producer closed while send in progress")
+
+    cdef int _refuse_parents(self) except -1:
+        """Nobody would send in the child what is queued in an engine of the parent's."""
+        if self.engine_.is_abandoned:
+            raise ProducerClosedError(
+                "a signal handler forked while a call queued records: they are not queued here, in "
+                "the child; send them again")
+        return 0
 
     cdef object _exhausted(self, int64_t waited_ns):
         return BufferExhaustedError(

@@ -27,6 +27,8 @@ VERSIONS = {PRODUCE: (0, 12), METADATA: (0, 12), API_VERSIONS: (0, 4), INIT_PROD
 class RecordedEngine:
     """Takes every command down."""
 
+    abandoned = False
+
     def __init__(self) -> None:
         self.commands: list[tuple[Any, ...]] = []
 

@@ -26,7 +26,7 @@ class World:
     ) -> None:
         self.asked: list[int] = []
         sending: Any = SimpleNamespace()
-        engine = SimpleNamespace(has_producer_id=has_producer_id)
+        engine = SimpleNamespace(has_producer_id=has_producer_id, abandoned=False)
         cluster: Any = SimpleNamespace(leaders=lambda topics: [1, 2])
         client: Any = SimpleNamespace(
             is_warm=lambda node: self.asked.count(node) >= asks,
