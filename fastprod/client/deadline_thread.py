@@ -32,7 +32,10 @@ class DeadlineThread:
     def __init__(self, client_id: str, missed: weakref.WeakMethod[Any]) -> None:
         self._lazy = LazyThread(self._run, f"kafka-producer-deadlines | {client_id}")
         self._missed = missed
-        self._changed = threading.Condition()  # a signal handler may send within an `add`
+        # A signal handler may send within an `add`. It is entered, not the condition, whose
+        # methods are Python: Ctrl-C in one of them would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._heap: list[tuple[int, int, int, RecordFuture]] = []
         self._numbers = itertools.count()
         self._most = _FEW
@@ -49,7 +52,7 @@ class DeadlineThread:
         Raises:
             RuntimeError: the system gives no thread; the next call tries again.
         """
-        with self._changed:
+        with self._lock:
             if self._is_over:
                 return
             self._lazy.start()
@@ -68,7 +71,7 @@ class DeadlineThread:
 
     def end(self) -> None:
         """Keep no more deadlines: every record is done."""
-        with self._changed:
+        with self._lock:
             self._is_over = True
             self._heap.clear()
             self._changed.notify()
@@ -85,7 +88,7 @@ class DeadlineThread:
 
     def _next_due(self) -> list[tuple[int, RecordFuture]] | None:
         """Wait for those whose time is over; None: no more will come."""
-        with self._changed:
+        with self._lock:
             while not self._is_over:
                 now_ns = time.monotonic_ns()
                 due = []

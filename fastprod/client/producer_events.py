@@ -30,7 +30,9 @@ class ProducerEvents:
     Attributes:
         fatal_error: what ended the producer for good; None: nothing did.
         listeners: told when connections change.
-        changed: who holds it from a look at the connections to its wait misses no change of them.
+        lock: who holds it from a look at the connections to its wait misses no change of them.
+        changed: what is waited for then. It is not entered: its methods are Python, and Ctrl-C in
+            one of them would leave the lock locked.
 
     Threads: any.
     """
@@ -38,7 +40,8 @@ class ProducerEvents:
     def __init__(self, producer: SendingHalf) -> None:
         self.fatal_error: KafkaError | None = None
         self._producer = producer
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.listeners = Listeners()
 
     def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:
@@ -51,7 +54,7 @@ class ProducerEvents:
 
     def connections_changed(self) -> None:
         """A connection or the producer id is ready: who waits looks again."""
-        with self.changed:
+        with self.lock:
             self.changed.notify_all()
         self.listeners.tell()
 

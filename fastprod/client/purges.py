@@ -47,7 +47,9 @@ class Purges:
     def __init__(self, engine: PurgedEngine, is_over: Callable[[], bool]) -> None:
         self._engine = engine
         self._is_over = is_over
-        self._changed = threading.Condition()
+        # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._tokens = itertools.count(1)
         self._under_way: dict[int, Purge] = {}
 
@@ -73,7 +75,7 @@ class Purges:
         Blocks: for a turn of the I/O thread; Ctrl-C gets through.
         """
         purge = self.begin(queued=queued, in_flight=in_flight)
-        with self._changed:
+        with self._lock:
             while self.is_pending(purge):
                 self._changed.wait(LOOK_AGAIN_S)
         return purge.record_count or 0
@@ -81,7 +83,7 @@ class Purges:
     def answered(self, token: int, record_count: int) -> None:
         """It is done (ON_PURGED)."""
         purge = self._under_way.pop(token)
-        with self._changed:
+        with self._lock:
             purge.record_count = record_count
             self._changed.notify_all()
         purge.listeners.tell()

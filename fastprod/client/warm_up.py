@@ -67,7 +67,7 @@ class WarmUp:
             AuthenticationError: a leader and we do not accept one another.
             KafkaTimeoutError: it did not work out in time, and why.
         """
-        with self._events.changed:
+        with self._events.lock:
             while not self.is_ready(topics, deadline_s, timeout_s):
                 self._events.changed.wait(SLICE_S)
 

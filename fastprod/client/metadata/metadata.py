@@ -129,7 +129,9 @@ class Metadata:
         self._clock_ms = clock_ms
         self._wake = wake
         self._wait = wait
-        self._changed = threading.Condition()
+        # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self.listeners = Listeners()
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
         self._epochs = LeaderEpochs()
@@ -163,7 +165,7 @@ class Metadata:
     @property
     def topics(self) -> frozenset[str]:
         """The topics followed."""
-        with self._changed:
+        with self._lock:
             return frozenset(self._followed)
 
     @property
@@ -173,7 +175,7 @@ class Metadata:
 
     def bootstrap(self, nodes: Iterable[Node]) -> None:
         """Forget everything but these addresses, and ask for everything (contract P-H.5.1)."""
-        with self._changed:
+        with self._lock:
             self._bootstrap_nodes = tuple(nodes)
             self._schedule.request_full()
             self._update_version += 1
@@ -194,7 +196,7 @@ class Metadata:
 
     def add_many(self, topics: Iterable[str], now_ms: int) -> None:
         """``add`` of each, so that one request asks for all that are new."""
-        with self._changed:
+        with self._lock:
             new_count = sum(self._followed.add(topic, now_ms) for topic in topics)
             if new_count:
                 self._schedule.request_new_topics()
@@ -206,7 +208,7 @@ class Metadata:
 
     def request_update(self, *, reset_equivalent_backoff: bool = False) -> int:
         """Ask for all topics soon (P-H.2.6). Returns the current ``update_version``."""
-        with self._changed:
+        with self._lock:
             self._schedule.request_full(reset_equivalent_backoff=reset_equivalent_backoff)
             return self._update_version
 
@@ -215,7 +217,7 @@ class Metadata:
 
         Returns the current ``update_version``: a newer one has the answer.
         """
-        with self._changed:
+        with self._lock:
             is_new = {self._followed.is_unanswered(topic) for topic in topics}
             if True in is_new:
                 self._schedule.request_new_topics()
@@ -225,12 +227,12 @@ class Metadata:
 
     def time_to_next_update_ms(self, now_ms: int) -> int:
         """How long until a metadata request should be sent, 0 for now (P-H.2.1)."""
-        with self._changed:
+        with self._lock:
             return self._schedule.time_to_next_ms(now_ms)
 
     def new_request(self, now_ms: int) -> MetadataRequestAndVersion:
         """The topics to ask for now: the new ones if nothing else is due, else all (P-H.2.2)."""
-        with self._changed:
+        with self._lock:
             is_partial = self._schedule.is_partial_enough(now_ms)
             topics = self._followed.unanswered if is_partial else self._followed
             return MetadataRequestAndVersion(
@@ -256,7 +258,7 @@ class Metadata:
         Raises:
             IllegalStateError: after ``close``.
         """
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 raise IllegalStateError("metadata update after close")
             findings = _Findings(self._followed.forget_idle(now_ms))
@@ -294,12 +296,12 @@ class Metadata:
 
     def failed_update(self, now_ms: int) -> None:
         """A metadata request got no usable answer: back off (P-H.2.5)."""
-        with self._changed:
+        with self._lock:
             self._schedule.failed(now_ms)
 
     def record_failure(self, error: BaseException) -> None:
         """Remember why there is no metadata: a waiter's timeout names it, until an update."""
-        with self._changed:
+        with self._lock:
             self._last_failure = error
 
     def name_waits(self, awaited: Callable[[], str]) -> None:
@@ -316,7 +318,7 @@ class Metadata:
         So it is until an update is applied, or ``forget_fatal_error`` is called: Java's client
         throws it once, and lets every other caller wait for max.block.ms.
         """
-        with self._changed:
+        with self._lock:
             self._fatal_error = error
             self._last_failure = error
             self._changed.notify_all()
@@ -324,7 +326,7 @@ class Metadata:
 
     def forget_fatal_error(self) -> None:
         """What it said is no longer so: who waits, waits again."""
-        with self._changed:
+        with self._lock:
             self._fatal_error = None
             self._schedule.forget_failures()
 
@@ -336,13 +338,13 @@ class Metadata:
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """The error of the latest response that named the topic; None if it had none."""
-        with self._changed:
+        with self._lock:
             found = self._topic_errors.get(topic)
         return None if found is None else error_for_code(found.code, topic=topic)
 
     def close(self) -> None:
         """End every wait with an error (P-H.7.4). May be repeated."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
             self.listeners.tell()
@@ -361,7 +363,7 @@ class Metadata:
         Returns:
             The hints that were taken.
         """
-        with self._changed:
+        with self._lock:
             newer = []
             for hint in hints:
                 last = self._epochs.last_seen(hint.topic, hint.partition)
@@ -479,7 +481,7 @@ class Metadata:
 
     def _unknown(self, topics: list[str], wanted: Mapping[str, int | None]) -> list[str]:
         # The lock is free only when ``update`` has handed a new snapshot to its ``apply`` too.
-        with self._changed:
+        with self._lock:
             cluster = self._cluster
         found = []
         for topic in topics:
@@ -491,7 +493,7 @@ class Metadata:
 
     def _await_update(self, seen_version: int, deadline_ms: int) -> bool:
         """Wait for a version above ``seen_version``; False if the deadline came first."""
-        with self._changed:
+        with self._lock:
             while True:
                 if self.has_update(seen_version):
                     return True
@@ -504,7 +506,7 @@ class Metadata:
         # An error belongs to those who waited for the response that had it: who comes later sees
         # a version that is not older, and waits for an answer of its own (P-H.7.1).
         refused: dict[str, KafkaError] = {}
-        with self._changed:
+        with self._lock:
             for topic in topics:
                 found = self._topic_errors.get(topic)
                 if (

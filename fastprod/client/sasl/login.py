@@ -72,7 +72,9 @@ class Login:
         self._refresh = refresh
         self._backoff = backoff
         self._on_change = on_change
-        self._changed = threading.Condition()
+        # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._token: BearerToken | None = None
         self._error: AuthenticationError | None = None
         self._number = 0
@@ -92,14 +94,14 @@ class Login:
     @property
     def is_awaited(self) -> bool:
         """Whether there is no good token, and no error either."""
-        with self._changed:
+        with self._lock:
             if self._is_closed or self._error is not None:
                 return False
             return self._token is None or self._token.expires_s <= time.time()
 
     def end(self) -> None:
         """Fetch no more.  Does not wait for a fetch under way."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
 
@@ -129,7 +131,7 @@ class Login:
             LoginPendingError: it is on its way; `on_change` tells.
             AuthenticationError: it cannot be had, and why; it is tried for again all the same.
         """
-        with self._changed:
+        with self._lock:
             token = self._token
             if token is not None:
                 life_s = token.expires_s - time.time()
@@ -144,7 +146,7 @@ class Login:
 
     def refused(self, number: int) -> None:
         """A broker did not accept the token with that number: the next one is fetched anew."""
-        with self._changed:
+        with self._lock:
             if number == self._number:
                 self._token = None
 
@@ -163,7 +165,7 @@ class Login:
 
     def _wait_until_due(self) -> bool:
         """Wait for the next fetch; False: there is none, the login is closed."""
-        with self._changed:
+        with self._lock:
             self._is_fetching = False
             while not self._is_closed:
                 left_s = self._due_s - time.monotonic()
@@ -174,7 +176,7 @@ class Login:
             return False
 
     def _succeeded(self, token: BearerToken) -> None:
-        with self._changed:
+        with self._lock:
             self._token = token
             self._error = None
             self._failures = 0
@@ -187,7 +189,7 @@ class Login:
 
     def _failed(self, error: LoginError) -> None:
         now_s = time.monotonic()
-        with self._changed:
+        with self._lock:
             if self._failures == 0:
                 self._first_failure_s = now_s
             delay_ms = self._backoff.backoff_ms(min(self._failures, _MOST_FAILURES))
@@ -204,7 +206,7 @@ class Login:
             self._tell()
 
     def _tell(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 return
         self._on_change()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+PATIENCE_S = 20.0
 
 
 class BetweenLines:
@@ -58,3 +61,17 @@ def interrupted(call: Callable[[], object], folder: str, line: int) -> bool:
     with contextlib.suppress(KeyboardInterrupt):
         lines.within(call)
     return not lines.has_happened
+
+
+def interrupted_in_each_line_of_threading(
+    call: Callable[[], object], other: Callable[[], object]
+) -> None:
+    """Make a call again and again, and have Ctrl-C come before each of the lines that it runs of
+    the module threading; after each, another thread's call must come to its end."""
+    line = 1
+    while not interrupted(call, "threading.py", line):
+        thread = threading.Thread(target=other, daemon=True)
+        thread.start()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), f"a lock is held for ever after Ctrl-C before line {line}"
+        line += 1

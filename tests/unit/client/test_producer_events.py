@@ -8,6 +8,7 @@ from typing import Any
 
 from fastprod.client.producer_events import ProducerEvents
 from fastprod.errors import KafkaError
+from support.processes.between_lines import interrupted_in_each_line_of_threading
 
 PATIENCE_S = 10.0
 
@@ -61,3 +62,8 @@ def test_a_change_of_the_connections_wakes_who_waits() -> None:
     with events.changed:
         threading.Thread(target=events.connections_changed).start()
         assert events.changed.wait(PATIENCE_S)
+
+
+def test_ctrl_c_leaves_no_lock_behind() -> None:
+    events = ProducerEvents(Sending())
+    interrupted_in_each_line_of_threading(events.connections_changed, events.connections_changed)

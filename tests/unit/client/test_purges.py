@@ -7,6 +7,7 @@ import threading
 from fastprod._core.delivery.result import ERR_PURGED
 from fastprod._core.engine.control_queue import PURGE_IN_FLIGHT, PURGE_QUEUED
 from fastprod.client.purges import Purges
+from support.processes.between_lines import interrupted_in_each_line_of_threading
 
 WAIT_S = 30.0
 
@@ -63,3 +64,11 @@ def test_nobody_waits_for_an_engine_that_has_ended() -> None:
     waiting.start()
     waiting.join(WAIT_S)
     assert found == [0]
+
+
+def test_ctrl_c_leaves_no_lock_behind() -> None:
+    def call() -> None:
+        engine.purges.purge(queued=True, in_flight=False)
+
+    engine = Asked()
+    interrupted_in_each_line_of_threading(call, call)

@@ -17,7 +17,12 @@ from fastprod.client.metadata.metadata import (
     MetadataChanges,
     MetadataRequestAndVersion,
 )
-from fastprod.errors import IllegalStateError, InvalidTopicError, UnknownTopicOrPartitionError
+from fastprod.errors import (
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
 from fastprod.records import Node
 from support.oracle.metadata_world import (
     B1,
@@ -28,6 +33,7 @@ from support.oracle.metadata_world import (
     answer,
     topic_metadata,
 )
+from support.processes.between_lines import interrupted_in_each_line_of_threading
 
 ID1 = bytes([1] * 16)
 ID2 = bytes([2] * 16)
@@ -453,3 +459,12 @@ def test_delays_agree_until_the_next_refresh_even_with_jitter() -> None:
     world.give()
     world.metadata.request_update()
     assert len({world.time_to_next_ms() for _ in range(20)}) == 1
+
+
+def test_ctrl_c_leaves_no_lock_behind(world: World) -> None:
+    def call() -> None:
+        world.metadata.add("t", world.now_ms)
+        world.metadata.request_update_for_topics(["t"])
+        world.metadata.record_failure(KafkaError("why"))
+
+    interrupted_in_each_line_of_threading(call, lambda: world.metadata.topics)

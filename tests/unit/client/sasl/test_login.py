@@ -15,6 +15,7 @@ from fastprod.client.sasl.login_error import LoginError
 from fastprod.errors import AuthenticationError
 from fastprod.security.sasl_settings import RefreshSettings
 from fastprod.security.secret import Secret
+from support.processes.between_lines import interrupted_in_each_line_of_threading
 
 WAIT_S = 20.0
 REFRESH = RefreshSettings()
@@ -259,3 +260,11 @@ def test_when_a_token_is_renewed(
 ) -> None:
     """P-G.10.5: minimum and buffer count only if its life has room for both."""
     assert renewal_delay_s(life_s, refresh, lambda: share) == pytest.approx(delay_s, rel=1e-3)
+
+
+def test_ctrl_c_leaves_no_lock_behind() -> None:
+    def call() -> None:
+        assert login.is_awaited
+
+    login = World().login
+    interrupted_in_each_line_of_threading(call, call)
