@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import locale
 import logging
 import os
 import re
@@ -200,17 +202,19 @@ def reason(error: Exception, log_path: Path | None) -> str:
 
 @contextlib.contextmanager
 def _environment(master: str) -> Iterator[None]:
-    """Let local workers run this Python, with the fastprod that runs here."""
-    if not master.startswith("local"):
-        yield
-        return
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    changed = {
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
-    }
+    """Let Java understand names of files; local workers run this Python, with this fastprod."""
+    changed = {}
+    if codecs.lookup(locale.getencoding()).name == "ascii":
+        # Of the locale C: in a folder Java passes over files whose names are not ASCII.
+        changed["LC_ALL"] = "C.UTF-8"
+    if master.startswith("local"):
+        root = str(Path(__file__).parents[2])
+        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        changed |= {
+            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+        }
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:

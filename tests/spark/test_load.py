@@ -331,6 +331,11 @@ def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -
             ("--select", "parse_json(name) v", "--value-format", "json"),
             "column 'v' is of type variant, which --value-format json does not take: cast it",
         ),
+        (("--value", "name", "--timestamp-column", "x"), "'x' is of type double: give a timestamp"),
+        (
+            ("--select", "name value, true p", "--partition-column", "p"),
+            "'p' is of type boolean, which is no number",
+        ),
         (("--conf", "spark.speculation=true", "--value", "name"), "spark.speculation = true"),
         (("--sql", "select max(name) value from input", "--job-id", "j"), "(Aggregate)"),
         (("--sql", "select name value from input offset 1", "--job-id", "j"), "(Offset)"),
@@ -364,6 +369,21 @@ def test_a_row_that_is_refused_is_exit_code_1(load: Load, tmp_path: Path, engine
     told = json.loads((tmp_path / "s").read_text())
     assert (told["outcome"], told["rows"]) == ("failed", 0)
     assert "max_request_size" in told["error"]
+
+
+@pytest.mark.parametrize("part", [1.0, 1.5])
+def test_no_fraction_of_a_partition_is_cut_off(
+    load: Load, records: Records, tmp_path: Path, part: float
+) -> None:
+    columns = {"value": ["x", "y"], "p": [part, None]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    result = load(str(tmp_path), "--value", "value", "--partition-column", "p")
+    if part == 1.0:
+        assert result.exit_code == 0, result.stderr
+        assert [each.partition for each in records() if each.value == b"x"] == [1]
+    else:
+        assert result.exit_code == 1
+        assert "column 'p' has a value that is no int: 1.5" in result.stderr
 
 
 def test_what_is_wrong_with_a_later_file_is_exit_code_1_and_tells_what_was_sent(

@@ -7,6 +7,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow
@@ -40,14 +41,17 @@ from fastprod.load.input_files import (
     InputError,
     InputFile,
     folder_columns,
+    is_mark,
     reads_by_folders,
 )
 from fastprod.load.load_request import is_tabbed
 from fastprod.load.spark_check import SparkCheck, text_check
-from fastprod.load.stream_check import SparkFile, StreamCheck
+from fastprod.load.stream_check import SparkFile, StreamCheck, local_path
 from fastprod.load.typed_files import KINDS, check_typed_files, column_names, typed_columns
 from fastprod.spark.jobs.stream_files import Seen
 
+# Options that leave out files.
+_FILTERS: Final = ("pathglobfilter", "modifiedbefore", "modifiedafter")
 _NEW_CALENDAR: Final = date(1582, 10, 15)
 # Its stubs know no function of three arrays.
 _arrow_udf: Final[Any] = arrow_udf
@@ -108,6 +112,32 @@ def _folder_columns(files: Iterable[InputFile], options: Mapping[str, str]) -> s
     if not reads_by_folders(options):
         return set()
     return {name for file in files for name in folder_columns(file)}
+
+
+def check_found(
+    files: Iterable[InputFile], urls: Iterable[str], options: Mapping[str, str]
+) -> None:
+    """Refuse a reading of other files than those that were found.
+
+    Args:
+        files: all of them.
+        urls: of those that Spark's reader has found.
+        options: of the reader, as given; some leave out files.
+
+    Raises:
+        InputError: a file that Spark has not found, or has found besides.
+    """
+    wanted = {file.path for file in files}
+    found = {local_path(url) for url in urls}
+    if not any(name.lower() in _FILTERS for name in options):
+        for path in sorted(wanted - found):
+            raise InputError(
+                f"{path} is not found by Spark's reader: it is gone, or Java does not understand "
+                f"its name, as with LC_ALL=C: set LC_ALL to a locale of UTF-8, or rename it"
+            )
+    for path in sorted(found - wanted):
+        if not is_mark(Path(path).name):
+            raise InputError(f"{path} has come since the files were found: run it again")
 
 
 def check_columns(files: Iterable[InputFile], columns: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from fastprod.load.input_files import InputFile, folder_columns, reads_by_folder
 from fastprod.load.load_request import LoadPlan
 from fastprod.spark.jobs.checked_files import (
     check_columns,
+    check_found,
     check_headers,
     check_text,
     file_check,
@@ -54,6 +55,8 @@ def file_records(
     if root is not None:
         options["basePath"] = root
     frame = read_frame(spark, plan.kind, paths, options, request.schema)
+    if files:
+        check_found(files, frame.inputFiles(), request.reader_options)
     if not frame.columns and frame.isEmpty():
         # Files without a line have no columns, so that none could be found.
         return None

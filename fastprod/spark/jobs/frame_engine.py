@@ -10,8 +10,11 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    FractionalType,
     IntegralType,
     MapType,
+    NullType,
+    NumericType,
     StringType,
     StructType,
     TimestampType,
@@ -181,8 +184,7 @@ def record_frame(frame: DataFrame, mapping: ColumnMapping) -> DataFrame:
     if mapping.key:
         columns.append(_payload("--key", mapping.key, types).alias("key"))
     if mapping.partition:
-        partition = _exactly("--partition-column", mapping.partition, "int")
-        columns.append(partition.alias("partition"))
+        columns.append(_partition(mapping.partition, types).alias("partition"))
     if mapping.timestamp:
         columns.append(_timestamp(mapping.timestamp, types).alias("timestamp"))
     for index, (name, column) in enumerate(mapping.header_columns):
@@ -233,7 +235,24 @@ def _payload(option: str, name: str, types: Mapping[str, DataType]) -> Column:
     return _column(name).cast("string")
 
 
+def _partition(name: str, types: Mapping[str, DataType]) -> Column:
+    kind = types[name]
+    if not isinstance(kind, NumericType | StringType | NullType):
+        raise InputError(
+            f"--partition-column: column {name!r} is of type {kind.simpleString()}, which is no "
+            f"number: cast it in --select"
+        )
+    return _exactly("--partition-column", name, "int", is_number=isinstance(kind, NumericType))
+
+
 def _timestamp(name: str, types: Mapping[str, DataType]) -> Column:
+    if isinstance(types[name], FractionalType):
+        # Spark takes fractions for seconds, and whole numbers are milliseconds here.
+        raise InputError(
+            f"--timestamp-column: column {name!r} is of type {types[name].simpleString()}: give a "
+            f"timestamp, or whole milliseconds since the epoch, as bigint({name}) makes them in "
+            f"--select"
+        )
     if isinstance(types[name], IntegralType):
         return functions.timestamp_millis(_column(name))
     if isinstance(types[name], TimestampType):
@@ -241,11 +260,11 @@ def _timestamp(name: str, types: Mapping[str, DataType]) -> Column:
     return _exactly("--timestamp-column", name, "timestamp")
 
 
-def _exactly(option: str, name: str, kind: str) -> Column:
+def _exactly(option: str, name: str, kind: str, *, is_number: bool = False) -> Column:
     """A cast that fails at values that do not fit, whatever the session's settings are.
 
     Without ANSI mode a number would overflow and a text become null: a record would go to another
-    partition.
+    partition.  Of a number a fraction would be cut off.
     """
     column = _column(name)
     found = column.try_cast(kind)
@@ -253,5 +272,6 @@ def _exactly(option: str, name: str, kind: str) -> Column:
         functions.lit(f"{option}: column {name!r} has a value that is no {kind}: "),
         column.cast("string"),
     )
-    fits = column.isNull() | found.isNotNull()
+    fits = column.isNull() | (found == column if is_number else found.isNotNull())
+    fits = functions.coalesce(fits, functions.lit(False))
     return functions.when(fits, found).otherwise(functions.raise_error(told))

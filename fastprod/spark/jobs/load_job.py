@@ -169,7 +169,10 @@ class LoadJob:
             files = self._plan.files
             left = list(enumerate(each for file in files for each in split(file)))
         else:
-            new = self._manifest.new_files(self._plan.files)
+            by_folders = self._plan.reader is None and reads_by_folders(
+                self._plan.request.reader_options
+            )
+            new = self._manifest.new_files(self._plan.files, by_folders=by_folders)
             self._manifest.add(new, [each for file in new for each in split(file)])
             left = self._manifest.left()
             self.state.earlier = list(self._manifest.done().values())

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastprod.load.file_splits import FileSplit
-from fastprod.load.input_files import InputError, InputFile
+from fastprod.load.input_files import InputError, InputFile, folder_columns
 
 _VERSION: Final = 2
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -90,11 +90,17 @@ class Manifest:
         """The job's own folder."""
         return self._folder
 
-    def new_files(self, files: Iterable[InputFile]) -> list[InputFile]:
+    def new_files(self, files: Iterable[InputFile], *, by_folders: bool = False) -> list[InputFile]:
         """The files that are new to the job; the others must not have changed.
 
+        Args:
+            files: those that were found now.
+            by_folders: whether rows have columns of the folders between a file and the path by
+                which it was found.
+
         Raises:
-            InputError: a file has changed since the job began, or is gone.
+            InputError: a file has changed since the job began, or is gone; or was found by a path
+                that gives its rows other columns.
         """
         found = {file.path: file for file in files}
         for path, known in self._files.items():
@@ -108,6 +114,12 @@ class Manifest:
                     f"{path} has changed since this job began ({known.state} then, {now.state} "
                     f"now): which of its rows were sent cannot be told; give another --job-id to "
                     f"send it anew"
+                )
+            if by_folders and folder_columns(now) != folder_columns(known):
+                raise InputError(
+                    f"{path} was found by {known.root} when this job began, and by {now.root} now: "
+                    f"folders named name=value below it are columns of its rows; give the same "
+                    f"paths, or another --job-id"
                 )
         return [file for path, file in found.items() if path not in self._files]
 

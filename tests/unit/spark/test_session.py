@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import locale
+import os
 from pathlib import Path
 
 import pytest
 
 from fastprod.errors import ConfigError
+from fastprod.spark import session
 from fastprod.spark.session import SETTINGS, check_settings, default_master, first_line, reason
 
 
@@ -38,3 +41,15 @@ def test_the_log_of_a_java_that_did_not_start_is_told_without_its_stack(tmp_path
     told = reason(RuntimeError("Java ended"), log)
     assert told == "Java ended: Exception in thread main: no such master"
     assert reason(RuntimeError("Java ended"), None) == "Java ended"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://h:1"])
+@pytest.mark.parametrize(("encoding", "wanted"), [("ANSI_X3.4-1968", "C.UTF-8"), ("UTF-8", "C")])
+def test_java_understands_names_of_files_in_the_locale_c(
+    monkeypatch: pytest.MonkeyPatch, master: str, encoding: str, wanted: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setattr(locale, "getencoding", lambda: encoding)
+    with session._environment(master):
+        assert os.environ["LC_ALL"] == wanted
+    assert os.environ["LC_ALL"] == "C"

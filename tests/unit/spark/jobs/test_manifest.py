@@ -63,6 +63,20 @@ def test_a_file_that_has_changed_ends_the_job(begun: Path, changed: InputFile) -
     manifest.close()
 
 
+def test_a_file_that_was_found_by_another_folder_has_other_columns(tmp_path: Path) -> None:
+    file = InputFile("/data/day=1/a.csv", "/data", 100, 1)
+    manifest = Manifest.open(tmp_path, "job", SETTINGS)
+    manifest.add([file], [])
+    for root in ("/data/day=1", "/data/day=1/a.csv"):
+        now = dataclasses.replace(file, root=root)
+        assert manifest.new_files([now]) == []
+        with pytest.raises(InputError, match=rf"was found by /data when .*, and by {root} now"):
+            manifest.new_files([now], by_folders=True)
+    now = dataclasses.replace(file, root="/")
+    assert manifest.new_files([now], by_folders=True) == []
+    manifest.close()
+
+
 def test_other_settings_are_another_job(begun: Path) -> None:
     with pytest.raises(InputError, match="job job was begun with topic = 't', this is 'u'"):
         Manifest.open(begun, "job", {"topic": "u"})
