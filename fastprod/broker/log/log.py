@@ -24,6 +24,7 @@ from fastprod.broker.log.producer_replay import end_transaction, replay
 from fastprod.broker.log.producer_states import ProducerStates
 from fastprod.broker.log.retention import count_below, count_due, wait_ms
 from fastprod.broker.log.rolling import is_due
+from fastprod.broker.log.segments.file_handle import check_descriptors
 from fastprod.broker.log.segments.memory_segment import MemorySegment
 from fastprod.broker.log.segments.segment import Appended, AppendInfo, Segment
 from fastprod.broker.log.validation import validate_produced
@@ -416,6 +417,7 @@ class Log(SwappingLog):
         with self._lock:
             self._refuse_if_unusable()
             if offset < self._end_offset and self._segments:
+                self._check_descriptors("truncate")
                 # Who reads waits; who has begun to read begins anew.
                 self._is_swapping = True
                 self._cuts += 1
@@ -426,6 +428,14 @@ class Log(SwappingLog):
                 finally:
                     self._is_swapping = False
             return self._end_offset
+
+    def _check_descriptors(self, what: str) -> None:
+        """Before what must not stop half-way: without descriptors nothing is done."""
+        if self._files is not None:
+            try:
+                check_descriptors(self._files.folder.path)
+            except OSError as error:
+                self._fail(what, error)
 
     def _truncate(self, offset: int) -> None:
         if self._files is not None:

@@ -168,6 +168,7 @@ class ReplicaLog(Log):
         """
         with self._lock:
             self._refuse_if_unusable()
+            self._check_descriptors("truncate")
             self._cuts += 1
             gone, self._segments = self._segments, []
             self._start_offset = self._end_offset = self._high_watermark = offset

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+_FEW: Final = 4
 
 
 class FileHandle:
@@ -83,6 +85,16 @@ class FolderHandle:
     def sync(self) -> None:
         """Sync the names in it: they survive a power cut."""
         os.fsync(self.fd)
+
+
+def check_descriptors(folder: Path) -> None:
+    """See whether there are some for a step that has a few files open at a time.
+
+    Raises:
+        OSError: there are not.
+    """
+    opened = [FolderHandle(folder) for _ in range(_FEW)]
+    del opened
 
 
 def sync_folder(path: Path) -> None:

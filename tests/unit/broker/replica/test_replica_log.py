@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,26 @@ def test_retention_keeps_what_followers_have_not() -> None:
     assert log.run_retention_now() == 0
     log.raise_high_watermark(2)
     assert log.run_retention_now() == 1
+
+
+def test_without_descriptors_nothing_is_cut_off_until_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the replica would be out of sync until the next start."""
+    log = ReplicaLog(tmp_path, "t", 0, LogConfig(), SystemClock())
+    append(log, 0, b"a", b"b", b"c")
+
+    def nothing_left(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", nothing_left)
+    for cut in (lambda: log.truncate_to(1), lambda: log.truncate_fully_and_start_at(9)):
+        with pytest.raises(LogError, match="cannot truncate"):
+            cut()
+        assert (log.has_failed, log.log_end_offset) == (False, 3)
+    monkeypatch.undo()
+    assert log.truncate_to(1) == 1
+    append(log, 1, b"d")
+    log.truncate_fully_and_start_at(9)
+    assert (log.log_start_offset, log.log_end_offset) == (9, 9)
+    log.close()
