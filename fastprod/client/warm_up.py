@@ -31,6 +31,8 @@ class KnownCluster(Protocol):
     def known_cluster(self) -> Cluster: ...
     @property
     def standing_error(self) -> KafkaError | None: ...
+    @property
+    def is_closed(self) -> bool: ...
 
 
 class WarmUp:
@@ -65,6 +67,7 @@ class WarmUp:
 
         Raises:
             AuthenticationError: a leader and we do not accept one another.
+            ProducerClosedError: the producer was closed meanwhile.
             KafkaTimeoutError: it did not work out in time, and why.
         """
         with self._events.lock:
@@ -82,6 +85,8 @@ class WarmUp:
         if not cold and self._engine.has_producer_id:
             return True
         self._raise_refusal(cold)
+        if self._metadata.is_closed:
+            raise ProducerClosedError("Producer closed while warmup in progress")
         if self._engine.abandoned:
             raise ProducerClosedError(
                 "a signal handler forked during warmup(): what it waits for is the parent's; in "

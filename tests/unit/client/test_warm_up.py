@@ -10,7 +10,12 @@ import pytest
 
 from fastprod.client.producer_events import ProducerEvents
 from fastprod.client.warm_up import WarmUp
-from fastprod.errors import AuthenticationError, KafkaError, KafkaTimeoutError
+from fastprod.errors import (
+    AuthenticationError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+)
 
 
 class World:
@@ -23,6 +28,7 @@ class World:
         *,
         refusal: KafkaError | None = None,
         standing_error: KafkaError | None = None,
+        is_closed: bool = False,
     ) -> None:
         self.asked: list[int] = []
         sending: Any = SimpleNamespace()
@@ -35,7 +41,9 @@ class World:
             producer_id_error=lambda: "nobody knows it",
             refusal=lambda node: refusal if node == 2 else None,
         )
-        metadata = SimpleNamespace(known_cluster=cluster, standing_error=standing_error)
+        metadata = SimpleNamespace(
+            known_cluster=cluster, standing_error=standing_error, is_closed=is_closed
+        )
         self.warm_up = WarmUp(engine, metadata, client, ProducerEvents(sending))
 
     def wait(self, timeout_s: float) -> None:
@@ -70,3 +78,8 @@ def test_a_refusal_ends_the_wait_for_a_producer_id_too() -> None:
     world = World(has_producer_id=False, standing_error=AuthenticationError("wrong password"))
     with pytest.raises(AuthenticationError, match="wrong password"):
         world.wait(60)
+
+
+def test_a_close_ends_the_wait_at_once() -> None:
+    with pytest.raises(ProducerClosedError, match="while warmup in progress"):
+        World(asks=10**6, is_closed=True).wait(60)
