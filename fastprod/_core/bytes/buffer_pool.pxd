@@ -69,8 +69,8 @@ cdef FpStatus pool_take(
 # Give back a whole chain, in any order, slabs of any kind.
 cdef void pool_give(BufferPool* pool, Slab* chain) noexcept nogil
 
-# A value of `size` bytes is lent to a batch, not copied: they count as taken until its slab is given
-# back. `excess`: the slabs that are not needed now; taken back.
+# A value of `size` bytes is lent to a batch, not copied: they count as taken until its slab is
+# given back. `excess`: the slabs that are not needed now; taken back.
 cdef void pool_lend(BufferPool* pool, size_t size, Slab* excess) noexcept nogil
 
 # As pool_take, but get in line instead of FP_EXHAUSTED: returns FP_BLOCKED and `waiter` is queued.
