@@ -427,7 +427,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """Wait until the engine knows the topic (P-A.4)."""
         check_topic_name(topic)
         with self._metrics.timed("metadata-wait"):
-            self._metadata.wait_for_topic(topic, partition, timeout_ms)
+            self._metadata.wait_for_topic(topic, partition, self._patience_ms(timeout_ms))
 
     def _await_topics(
         self, wanted: Mapping[str, int | None], timeout_ms: int
@@ -441,7 +441,12 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 errors[topic] = error
         legal = {topic: wanted[topic] for topic in wanted if topic not in errors}
         with self._metrics.timed("metadata-wait"):
-            return errors | self._metadata.wait_for_topics(legal, timeout_ms)
+            return errors | self._metadata.wait_for_topics(legal, self._patience_ms(timeout_ms))
+
+    def _patience_ms(self, timeout_ms: int) -> int:
+        """0 in the thread of the connections, where a logging handler may send: what it waits for
+        would wait for it."""
+        return 0 if self._network_client.is_current_thread else timeout_ms
 
     def _wait(self, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)

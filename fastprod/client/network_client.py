@@ -239,6 +239,11 @@ class NetworkClient:
         requests = self._transaction_requests
         return "" if requests is None else requests.why_waiting()
 
+    @property
+    def is_current_thread(self) -> bool:
+        """Whether the caller is in this thread: a logging handler of the application's may be."""
+        return threading.current_thread() is self._thread
+
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
         if self._thread.ident is not None:

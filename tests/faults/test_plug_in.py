@@ -29,6 +29,7 @@ from fastprod.errors import (
 )
 from fastprod.protocol.api_keys import METADATA, PRODUCE
 from fastprod.serializers import StringSerializer
+from support.broker.sockets import until
 from support.engine.quick_producer import WAIT_S, quick_producer
 from support.peer.scripted_peer import Peer
 
@@ -53,6 +54,22 @@ def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)
+
+
+class SentLog(logging.Handler):
+    """A handler of the application's that sends what is logged, by the producer that logs it."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        super().__init__()
+        self.futures: list[Any] = []
+        self._producer = producer
+        self._is_sending = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not hasattr(self._is_sending, "now"):
+            self._is_sending.now = True
+            self.futures.append(self._producer.send("log", record.getMessage().encode()))
+            del self._is_sending.now
 
 
 class Watch(ProducerInterceptor):
@@ -259,6 +276,21 @@ def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_connections(pe
         assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
 
 
+def test_a_log_handler_that_sends_does_not_wait_for_its_own_thread(peer: Peer) -> None:
+    """Its topic is not known: whom it would wait for is whom it holds up."""
+    logger = logging.getLogger("fastprod")
+    with quick_producer(peer, max_block_ms=600_000) as producer:
+        assert producer.send("t", b"first", partition=0).result(WAIT_S).offset == 0
+        handler = SentLog(producer)
+        logger.addHandler(handler)
+        try:
+            peer.on(PRODUCE).close().once()  # which is logged
+            assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
+        finally:
+            logger.removeHandler(handler)
+        assert isinstance(handler.futures[0].exception(WAIT_S), MetadataTimeoutError)
+
+
 @pytest.mark.usefixtures("full_log")
 def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_callbacks(peer: Peer) -> None:
     called = threading.Event()
@@ -292,4 +324,5 @@ def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_deadlines(
         monkeypatch.setattr(producer, "_refused_record", fail_once)
         for _ in range(2):
             future = producer.send("t", b"late", deadline=0.01)
-            assert isinstance(future.exception(WAIT_S), RecordDeadlineError)
+            until(future.done)  # to wait for it would send it
+            assert isinstance(future.exception(0), RecordDeadlineError)
