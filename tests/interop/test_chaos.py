@@ -131,7 +131,9 @@ def test_killed_leaders_cost_no_record_and_double_none(
     kills = max(1, KILLS * seconds // FULL_S)
     name = topic(kafka3, PARTITIONS, config={"min.insync.replicas": "2"})
     rate_per_s = scaled(RATE_PER_S, at_least=LEAST_RATE_PER_S)
-    ledger = Ledger(Workload(rate_per_s * seconds, seed=4, largest_bytes=LARGEST_BYTES))
+    ledger = Ledger(
+        Workload(rate_per_s * seconds, seed=4, largest_bytes=LARGEST_BYTES, is_recent=True)
+    )
     with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
         producer.warmup(name)
         killer = Killer(kafka3, name, producer)

@@ -46,7 +46,7 @@ DELIVERY_MS = 600_000  # a node's start may take long on a busy machine
 
 def workload(seed: int) -> Workload:
     rate, seconds = (FULL_RATE_PER_S, FULL_RUN_S) if IS_FULL else (RATE_PER_S, RUN_S)
-    return Workload(rate * seconds, seed=seed, largest_bytes=LARGEST_BYTES)
+    return Workload(rate * seconds, seed=seed, largest_bytes=LARGEST_BYTES, is_recent=True)
 
 
 def send_during(

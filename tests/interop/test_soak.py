@@ -187,7 +187,7 @@ def test_a_rolling_restart_under_load_loses_nothing_and_nothing_grows(
 ) -> None:
     seconds = scaled(FULL_S, at_least=LEAST_S)
     name, transactions = topic(kafka3, PARTITIONS), topic(kafka3, 2)
-    ledger = Ledger(Workload(RATE_PER_S * seconds, seed=5, largest_bytes=2_000))
+    ledger = Ledger(Workload(RATE_PER_S * seconds, seed=5, largest_bytes=2_000, is_recent=True))
     settings = {
         "bootstrap_servers": kafka3.bootstrap_servers,
         "compression_type": "lz4",

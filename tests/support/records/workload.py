@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydoc_data.topics
 import random
+import time
 from typing import NamedTuple
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
@@ -49,6 +50,9 @@ class Workload:
         seed: another seed gives other records.
         lanes: records i with the same i % lanes are sent in order, by one thread.
         largest_bytes: no value is larger.
+        is_recent: the timestamps are of the time before now, not of a fixed one long ago. A node of
+            Apache Kafka that starts again forgets producers whose records are dated more than a day
+            back, and then takes what is sent again for new.
 
     Threads: any.
     """
@@ -60,6 +64,7 @@ class Workload:
         seed: int = 1,
         lanes: int = 4,
         largest_bytes: int = LARGEST_VALUE_BYTES,
+        is_recent: bool = False,
     ) -> None:
         self.count = count
         self.seed = seed
@@ -72,6 +77,8 @@ class Workload:
         self._noise = random.Random(seed).randbytes(NOISE_BYTES)
         self._span = 1 << max(count - 1, 1).bit_length()
         self._unscatter = pow(SCATTER, -1, self._span)
+        now_ms = int(time.time() * 1000)
+        self._first_timestamp_ms = now_ms - self._span if is_recent else FIRST_TIMESTAMP_MS
 
     def lane(self, index: int) -> int:
         """The thread that sends record `index`."""
@@ -79,14 +86,14 @@ class Workload:
 
     def index_of(self, timestamp_ms: int) -> int | None:
         """The number of the record with this timestamp; None: there is no such record."""
-        index = (timestamp_ms - FIRST_TIMESTAMP_MS) * self._unscatter % self._span
+        index = (timestamp_ms - self._first_timestamp_ms) * self._unscatter % self._span
         if index >= self.count or self.timestamp_ms(index) != timestamp_ms:
             return None
         return index
 
     def timestamp_ms(self, index: int) -> int:
         """The timestamp of record `index`: no other has it."""
-        return FIRST_TIMESTAMP_MS + index * SCATTER % self._span
+        return self._first_timestamp_ms + index * SCATTER % self._span
 
     def record(self, index: int) -> WorkRecord:
         """Record `index`, 0 to count - 1."""
