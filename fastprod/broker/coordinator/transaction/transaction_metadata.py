@@ -126,8 +126,13 @@ class TxnTransitMetadata(NamedTuple):
         )
 
     def fenced(self) -> TxnTransitMetadata:
-        """With an epoch that no producer gets, so that the one that has this one is fenced."""
-        return self._replace(producer_epoch=self.producer_epoch + 1, last_producer_epoch=-1)
+        """With the next epoch: who has this one can do nothing, but ask for the next (KIP-588).
+
+        The last epoch of all is given to nobody.
+        """
+        epoch = self.producer_epoch
+        last_epoch = -1 if is_exhausted(epoch) else epoch
+        return self._replace(producer_epoch=epoch + 1, last_producer_epoch=last_epoch)
 
     def with_partitions(
         self, added: frozenset[TopicPartition], client_version: int, now_ms: int

@@ -269,6 +269,44 @@ def test_an_abandoned_transaction_is_aborted_after_its_time_out() -> None:
     assert world.add(producer) == PRODUCER_FENCED
 
 
+@pytest.mark.parametrize("is_timed_out", [True, False])
+def test_a_producer_whose_transaction_was_aborted_for_it_may_go_on(is_timed_out: bool) -> None:
+    """KIP-588: unless another one has come, it asks with what it has, and again."""
+    world = TransactionWorld()
+    producer = world.begun()
+    world.add(producer)
+    world.send(producer)
+    if is_timed_out:
+        world.purgatory.advance(TIMEOUT_MS)
+    else:
+        assert world.init(expected=producer) == (CONCURRENT_TRANSACTIONS, NO_PRODUCER)
+    assert kinds(world) == ["record", "abort"]
+    code, following = world.init(expected=producer)
+    assert (code, following) == (NONE, producer._replace(epoch=1))
+    assert world.init(expected=producer) == (NONE, following)
+    assert world.add(following) == NONE
+    world.send(following)
+    assert world.end(following)[0] == NONE
+    world.begun()
+    assert world.init(expected=producer)[0] == PRODUCER_FENCED
+    assert world.init(expected=following)[0] == PRODUCER_FENCED
+
+
+def test_the_epoch_for_fencing_is_given_to_no_producer() -> None:
+    world = TransactionWorld()
+    first = world.begun()
+    metadata = world.metadata()
+    metadata.now = metadata.now._replace(producer_epoch=32766)
+    last = first._replace(epoch=32766)
+    world.add(last)
+    assert world.init(expected=last)[0] == CONCURRENT_TRANSACTIONS
+    assert metadata.now.producer_epoch == 32767
+    assert world.init(expected=last)[0] == PRODUCER_FENCED
+    code, following = world.init()
+    assert (code, following.epoch) == (NONE, 0)
+    assert following.id != first.id
+
+
 def test_each_transaction_has_its_whole_time() -> None:
     world = TransactionWorld()
     producer = world.begun()
