@@ -160,6 +160,64 @@ def test_old_times_of_orc_are_refused(spark: SparkSession, tmp_path: Path, shape
                 read_objects(spark, tmp_path)
 
 
+def test_times_of_orc_have_a_zone_only_where_they_are_written_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    noon = datetime(2024, 7, 1, 12, 0, 0, 123456)
+    times = {
+        "v w": pyarrow.array([noon, None]),
+        "s": pyarrow.array([{"x": noon, "z": [noon]}, None]),
+        "m": pyarrow.array([[("k", noon)], None], pyarrow.map_("string", pyarrow.timestamp("us"))),
+        "z": pyarrow.array([noon, None], pyarrow.timestamp("us", "UTC")),
+    }
+    pyarrow.orc.write_table(pyarrow.table(times), str(tmp_path / "a.orc"))
+    bare = "2024-07-01T12:00:00.123456"
+    row = {"v w": bare, "s": {"x": bare, "z": [bare]}, "m": {"k": bare}, "z": f"{bare}Z"}
+    assert read_objects(spark, tmp_path) == [row, {}]
+    found = read_values(spark, tmp_path, "spark", ColumnMapping(value="v w", key=""))
+    assert found == [b"2024-07-01 12:00:00.123456", None]
+    assert read_objects(spark, tmp_path, schema="`v w` timestamp")[0] == {"v w": f"{bare}Z"}
+
+
+def test_times_that_spark_wrote_as_orc_keep_their_zone(spark: SparkSession, tmp_path: Path) -> None:
+    times = "timestamp'2024-07-01 12:00:00Z' z, timestamp_ntz'2024-07-01 12:00:00' n"
+    spark.sql(f"select {times}").coalesce(1).write.mode("append").orc(str(tmp_path))
+    row = {"z": "2024-07-01T12:00:00.000000Z", "n": "2024-07-01T12:00:00.000000"}
+    assert read_objects(spark, tmp_path, kind="orc") == [row]
+    pyarrow.orc.write_table(
+        pyarrow.table({"z": pyarrow.array([datetime(2024, 7, 1)])}), str(tmp_path / "z.orc")
+    )
+    with pytest.raises(InputError, match="the column 'z', one of them as a time without zone"):
+        read_objects(spark, tmp_path)
+
+
+def test_times_of_orc_by_other_clocks_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    zone: Any = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]
+    javas, clocks = zone.getDefault(), zone.getTimeZone("America/New_York")
+    times = spark.sql("select timestamp'2024-07-01 12:00:00Z' z").coalesce(1)
+    try:
+        zone.setDefault(clocks)
+        times.write.mode("append").orc(str(tmp_path))
+    finally:
+        zone.setDefault(javas)
+    for schema in (None, "z timestamp"):
+        with pytest.raises(
+            InputError, match=r"by the clocks of America/New_York, .*user\.timezone"
+        ):
+            read_objects(spark, tmp_path, schema=schema, kind="orc")
+
+
+def test_times_of_orc_in_a_session_of_other_clocks_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pyarrow.orc.write_table(
+        pyarrow.table({"z": pyarrow.array([datetime(2024, 7, 1)])}), str(tmp_path / "z.orc")
+    )
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    with pytest.raises(InputError, match=r"timeZone = America/New_York, and Java runs in"):
+        read_objects(spark, tmp_path)
+
+
 TYPED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "other case": ({"value": ["x"]}, {"Value": ["y"]}, "which are one to Spark"),
     "no value": ({"value": ["x"]}, {"w": ["y"]}, "has no column 'value'"),

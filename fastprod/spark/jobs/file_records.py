@@ -23,6 +23,7 @@ from fastprod.spark.jobs.frame_engine import (
     reader_defaults,
     record_frame,
 )
+from fastprod.spark.jobs.orc_times import with_file_times
 
 
 def file_records(
@@ -62,6 +63,7 @@ def file_records(
         return None
     schema = frame.schema
     if plan.kind == "orc":
+        frame = with_file_times(frame, files, has_schema=request.schema is not None)
         frame = with_known_times(frame)
     frame = queried(frame, request.sql, request.select, request.where)
     if request.job_id is not None:

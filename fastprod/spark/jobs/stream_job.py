@@ -48,6 +48,7 @@ from fastprod.spark.jobs.frame_engine import (
     record_frame,
     record_options,
 )
+from fastprod.spark.jobs.orc_times import with_file_times
 from fastprod.spark.jobs.stream_files import Seen, StreamFiles, not_read, seen_files
 from fastprod.spark.jobs.tasks_at_once import tasks_at_once
 from fastprod.spark.sink.api import progress, write_stream
@@ -228,6 +229,8 @@ class StreamJob:
         request = self._request
         files = self._read()
         if request.source.kind == "orc":
+            has_schema = request.source.schema is not None
+            files = with_file_times(files, request.source.files, has_schema=has_schema)
             files = with_known_times(files)
         rows = queried(files, request.sql, request.select, request.where)
         mapping = request.mapping.resolved(rows.columns)
