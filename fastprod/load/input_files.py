@@ -104,6 +104,11 @@ def is_local(path: str) -> bool:
     return not _SCHEME.match(path) or path.startswith("file:")
 
 
+def plain_path(path: str) -> str:
+    """The path of a file system of this machine, without the scheme ``file:``."""
+    return unquote(urlsplit(path).path) if path.startswith("file:") else path
+
+
 def find_files(paths: Iterable[str]) -> list[InputFile]:
     """Find the files of folders, patterns and files, each once, in the order of their paths.
 
@@ -119,7 +124,7 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     """
     found: dict[str, InputFile] = {}
     for given in paths:
-        path = unquote(urlsplit(given).path) if given.startswith("file:") else given
+        path = plain_path(given)
         matches = [path]
         if not Path(path).exists() and _PATTERN.search(path):
             found_names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207

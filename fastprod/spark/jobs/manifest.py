@@ -73,6 +73,7 @@ class Manifest:
         manifest = cls(folder, lock)
         try:
             manifest._load()
+            manifest._check_marks()
             manifest._check_settings(job_id, settings)
         except BaseException:
             manifest.close()
@@ -192,6 +193,17 @@ class Manifest:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{path} is damaged: {error}; give another --job-id") from error
+
+    def _check_marks(self) -> None:
+        """Refuse marks of another manifest: splits that have them are taken for loaded."""
+        names = [each.name for each in (self._folder / "done").iterdir()]
+        marks = [int(name) for name in names if name.isdigit()]
+        if max(marks, default=-1) >= len(self._splits):
+            raise InputError(
+                f"{self._folder} has {len(marks):,} marks of splits that are done, and no manifest "
+                f"of theirs: which rows were sent cannot be told; give another --job-id, or remove "
+                f"the whole folder, and all is sent anew"
+            )
 
     def _check_settings(self, job_id: str, settings: Mapping[str, str]) -> None:
         if not self._settings:

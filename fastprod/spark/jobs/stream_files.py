@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,9 @@ from fastprod.load.stream_check import SparkFile, StreamCheck, local_path
 
 Seen = tuple[str, int, int]
 """A file of which rows came by: its URL, and size and time of change (ms) as Spark found them."""
+
+# What follows is a path as it is: Hadoop takes a % there for itself.
+_SCHEME: Final = re.compile(r"^file:(//[^/]*)?")
 
 _RECENT: Final = 1_000
 _LOOK_S: Final = 1.0
@@ -84,7 +88,9 @@ class StreamFiles:
     ) -> None:
         self._seen = seen
         self._folder = Path(folder).absolute()
-        self._checkpoint = Path(checkpoint) if is_local(checkpoint) else None
+        self._checkpoint = (
+            Path(_SCHEME.sub("", checkpoint, count=1)) if is_local(checkpoint) else None
+        )
         self._by_folders = by_folders
         self._is_cleaned = is_cleaned
         self._known: dict[str, _Taken] = {}

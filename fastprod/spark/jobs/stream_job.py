@@ -30,6 +30,7 @@ from fastprod.load.input_files import (
     folder_columns,
     format_of,
     is_local,
+    plain_path,
     reads_by_folders,
 )
 from fastprod.load.load_request import is_tabbed
@@ -132,6 +133,7 @@ def stream_source(
     files: list[InputFile] = []
     by_name = kind is None
     if is_local(source):
+        source = plain_path(source)
         if not Path(source).is_dir():
             raise InputError(f"{source}: no such folder, and neither rate nor kafka:TOPIC")
         try:

@@ -105,6 +105,17 @@ def test_a_damaged_manifest_is_told(begun: Path, text: str) -> None:
         Manifest.open(begun, "job", SETTINGS)
 
 
+@pytest.mark.parametrize("is_older", [False, True])
+def test_marks_without_their_manifest_are_told(begun: Path, *, is_older: bool) -> None:
+    manifest = begun / "job" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    manifest.unlink()
+    if is_older:
+        manifest.write_text(json.dumps({**told, "splits": told["splits"][:0]}))
+    with pytest.raises(InputError, match="marks of splits that are done, and no manifest"):
+        Manifest.open(begun, "job", SETTINGS)
+
+
 @pytest.mark.parametrize("mark", [b"{", b"\xff"])
 def test_a_damaged_mark_is_told(begun: Path, mark: bytes) -> None:
     path = begun / "job" / "done" / "0"

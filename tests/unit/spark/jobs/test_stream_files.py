@@ -32,11 +32,11 @@ class Stream:
         self._is_cleaned = is_cleaned
         self.files = self.follower()
 
-    def follower(self) -> StreamFiles:
+    def follower(self, scheme: str = "") -> StreamFiles:
         return StreamFiles(
             self._seen,
             str(self.folder),
-            str(self.checkpoint),
+            f"{scheme}{self.checkpoint}",
             by_folders=True,
             is_cleaned=self._is_cleaned,
         )
@@ -104,6 +104,18 @@ def test_a_file_that_was_gone_before_its_micro_batch_is_told(
         stream.look()
         return
     with pytest.raises(InputError, match=r"b\.txt was gone before Spark had read it"):
+        stream.look()
+
+
+@pytest.mark.parametrize("scheme", ["file:", "file://", "file://localhost"])
+def test_a_checkpoint_may_be_a_url_of_this_machine(tmp_path: Path, scheme: str) -> None:
+    (tmp_path / "a%20b").mkdir()
+    stream = Stream(tmp_path / "a%20b")
+    stream.files = stream.follower(scheme)
+    path = stream.add("a.txt")
+    stream.take([path])
+    path.unlink()
+    with pytest.raises(InputError, match=r"a\.txt was gone before Spark had read it"):
         stream.look()
 
 

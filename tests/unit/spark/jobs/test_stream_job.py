@@ -23,6 +23,14 @@ def test_an_empty_folder_needs_a_format(tmp_path: Path) -> None:
         stream_source(str(tmp_path), None, {}, None, "")
 
 
+def test_a_folder_may_be_a_url_of_this_machine(tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    (folder / "a.csv").write_text("value\n1\n")
+    found = stream_source(folder.as_uri(), None, {}, None, "")
+    assert (found.path, len(found.files)) == (str(folder), 1)
+
+
 def test_files_that_spark_would_pass_over_are_refused(tmp_path: Path) -> None:
     for folder in ("in/day=1/key=7", "in/day=1/more"):
         (tmp_path / folder).mkdir(parents=True)
