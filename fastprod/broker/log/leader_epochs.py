@@ -37,9 +37,19 @@ class LeaderEpochs:
         self.entries = (*self.entries, EpochEntry(epoch, start_offset))
         return True
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Largest known epoch up to `epoch` and the offset after it; (-1, -1): not known."""
+    def end_offset_for(
+        self, epoch: int, log_end_offset: int, current_epoch: int = -1
+    ) -> tuple[int, int]:
+        """Largest known epoch up to `epoch` and the offset after it; (-1, -1): not known.
+
+        Args:
+            epoch: which is asked for.
+            log_end_offset: of the log.
+            current_epoch: the leader's own, which it knows before it writes anything in it.
+        """
         entries = self.entries
+        if current_epoch > self.latest:
+            entries = (*entries, EpochEntry(current_epoch, log_end_offset))
         if not entries or epoch > entries[-1].epoch or epoch < 0:
             return -1, -1
         if epoch == entries[-1].epoch:

@@ -126,12 +126,14 @@ class LogReader:
         """Newest leader epoch that wrote here; -1: none."""
         return self._epochs.latest
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+    def end_offset_for_epoch(self, epoch: int, current_epoch: int = -1) -> tuple[int, int]:
         """Largest epoch here that is not above `epoch`, and the offset after it.
 
-        (-1, -1): not known (OffsetForLeaderEpoch).
+        (-1, -1): not known (OffsetForLeaderEpoch). `current_epoch`: as `LeaderEpochs` has it.
         """
-        return self._epochs.end_offset_for(epoch, self._end_offset)
+        # In this order: an epoch that begins meanwhile begins at this end or later.
+        end_offset = self._end_offset
+        return self._epochs.end_offset_for(epoch, end_offset, current_epoch)
 
     def read(
         self, offset: int, max_bytes: int, at_least_one: bool, up_to: int | None = None

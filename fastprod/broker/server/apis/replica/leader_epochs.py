@@ -51,7 +51,9 @@ class OffsetForLeaderEpochApi:
         code, partition = self._replicas.look(node_id, want)
         if code != NONE or partition is None:
             return _error(asked, code)
-        epoch, end_offset = partition.log_at(node_id).end_offset_for_epoch(asked.leader_epoch)
+        epoch, end_offset = partition.log_at(node_id).end_offset_for_epoch(
+            asked.leader_epoch, partition.epoch_at(node_id)
+        )
         return EpochEndOffset(
             error_code=NONE,
             partition=asked.partition,

@@ -47,3 +47,33 @@ def test_the_leader_tells_where_an_epoch_ends() -> None:
         assert end_of(world, 0, 1, current=0) == (FENCED_LEADER_EPOCH, -1, -1)
         assert end_of(world, 0, 1, current=2) == (UNKNOWN_LEADER_EPOCH, -1, -1)
         assert end_of(world, 0, 1, partition=9) == (UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+
+def test_an_epoch_in_which_nothing_was_written_yet_is_known() -> None:
+    """ListOffsets tells it: who has it must not hear, after a move, that records are gone."""
+    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
+        partition = world.state.topics.partition("t", 0)
+        assert partition is not None
+        assert end_of(world, 0, partition.leader) == (NONE, 0, 0)
+        for value in (b"a", b"b"):
+            assert world.produce(batch_of(value), node_id=partition.leader).error_code == NONE
+        for _ in range(3):
+            world.state.cluster.move_leader(partition, 1 - partition.leader)
+        leader = partition.leader
+        assert partition.leader_epoch == 3
+        assert end_of(world, 3, leader) == (NONE, 3, 2)
+        assert end_of(world, 2, leader) == (NONE, 0, 2)
+        assert end_of(world, 0, leader) == (NONE, 0, 2)
+        assert end_of(world, 4, leader) == (NONE, -1, -1)
+        assert world.produce(batch_of(b"c"), node_id=leader).error_code == NONE
+        assert end_of(world, 3, leader) == (NONE, 3, 3)
+        assert end_of(world, 2, leader) == (NONE, 0, 2)
+
+
+def test_a_log_that_was_always_empty_knows_its_epochs() -> None:
+    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
+        partition = world.state.topics.partition("t", 0)
+        assert partition is not None
+        world.state.cluster.move_leader(partition, 1 - partition.leader)
+        assert end_of(world, 0, partition.leader) == (NONE, 0, 0)
+        assert end_of(world, 1, partition.leader) == (NONE, 1, 0)
