@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 _SAYS: Final = frozenset({"debug", "info", "warning", "error", "exception"})
+
+_this_thread: Final = threading.local()
 
 
 class Log:
@@ -28,13 +34,22 @@ class Log:
     def __getattr__(self, attribute: str) -> Any:
         import logging  # noqa: PLC0415
 
-        found = getattr(logging.getLogger(self._name), attribute)
+        logger = logging.getLogger(self._name)
+        make = getattr(_this_thread, "make", None)
+        if make is not None:
+            logger = make(logger)
+        found = getattr(logger, attribute)
         return functools.partial(_say, found) if attribute in _SAYS else found
 
 
 def _say(say: Callable[..., None], *arguments: Any, stacklevel: int = 1, **named: Any) -> None:
+    shielded(say, *arguments, stacklevel=stacklevel + 2, **named)
+
+
+def shielded(say: Callable[..., None], *arguments: Any, **named: Any) -> None:
+    """Call what runs handlers of the application's; what they raise is shown, and ends here."""
     try:
-        say(*arguments, stacklevel=stacklevel + 1, **named)
+        say(*arguments, **named)
     except Exception:
         import logging  # noqa: PLC0415
         import traceback  # noqa: PLC0415
@@ -42,6 +57,11 @@ def _say(say: Callable[..., None], *arguments: Any, stacklevel: int = 1, **named
         if logging.raiseExceptions:
             with contextlib.suppress(Exception):  # there may be no standard error
                 traceback.print_exc()
+
+
+def hand_over(make: Callable[[Logger], Logger]) -> None:
+    """Let this thread log, from now on, by what `make` returns for a logger."""
+    _this_thread.make = make
 
 
 def load_logging() -> None:

@@ -18,6 +18,7 @@ from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_no
 from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.delivery_thread import DeliveryThread
 from fastprod.client.engine_settings import engine_settings
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.metadata.metadata import Metadata
 from fastprod.client.metrics.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
@@ -373,6 +374,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         self._deadlines.end()
         self._delivery.end(deadline_s)
         self._metrics.freeze()
+        LOG_THREAD.wait()
         _live.discard(self)
 
     def __enter__(self) -> Self:
@@ -427,7 +429,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """Wait until the engine knows the topic (P-A.4)."""
         check_topic_name(topic)
         with self._metrics.timed("metadata-wait"):
-            self._metadata.wait_for_topic(topic, partition, self._patience_ms(timeout_ms))
+            self._metadata.wait_for_topic(topic, partition, timeout_ms)
 
     def _await_topics(
         self, wanted: Mapping[str, int | None], timeout_ms: int
@@ -441,12 +443,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 errors[topic] = error
         legal = {topic: wanted[topic] for topic in wanted if topic not in errors}
         with self._metrics.timed("metadata-wait"):
-            return errors | self._metadata.wait_for_topics(legal, self._patience_ms(timeout_ms))
-
-    def _patience_ms(self, timeout_ms: int) -> int:
-        """0 in the thread of the connections, where a logging handler may send: what it waits for
-        would wait for it."""
-        return 0 if self._network_client.is_current_thread else timeout_ms
+            return errors | self._metadata.wait_for_topics(legal, timeout_ms)
 
     def _wait(self, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)

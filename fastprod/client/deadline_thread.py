@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
 from fastprod.client.lazy_thread import LazyThread
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.log import Log
 
 _log = Log("fastprod.deadline")
@@ -77,6 +78,7 @@ class DeadlineThread:
             self._changed.notify()
 
     def _run(self) -> None:
+        LOG_THREAD.serve()
         while (due := self._next_due()) is not None:
             for limit_us, future in due:
                 try:

@@ -19,6 +19,7 @@ from fastprod.client.connections.control_requests import PendingRequest
 from fastprod.client.connections.disconnect_reasons import answer_reason
 from fastprod.client.engine_view import EngineView
 from fastprod.client.failure_log import FailureLog
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.metadata.leader_updates import LeaderUpdates
 from fastprod.client.metadata.metadata import Metadata, MetadataChanges
 from fastprod.client.metadata.metadata_answer import metadata_request, read_metadata
@@ -239,11 +240,6 @@ class NetworkClient:
         requests = self._transaction_requests
         return "" if requests is None else requests.why_waiting()
 
-    @property
-    def is_current_thread(self) -> bool:
-        """Whether the caller is in this thread: a logging handler of the application's may be."""
-        return threading.current_thread() is self._thread
-
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
         if self._thread.ident is not None:
@@ -258,6 +254,7 @@ class NetworkClient:
     def _run(self) -> None:
         # As Java's Sender: one bad turn must not end the producer (P-F.1.1). Nor may it keep this
         # thread from its events: the end is one of them.
+        LOG_THREAD.serve()
         while not self._is_stopped and not self._engine.abandoned:
             delay_ms = _DELAY_AFTER_ERROR_MS
             try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fastprod import (
     Partitioner,
     ProducerInterceptor,
     ProducerRecord,
+    RecordFuture,
     RecordMetadata,
 )
 from fastprod.errors import (
@@ -31,6 +33,7 @@ from fastprod.protocol.api_keys import METADATA, PRODUCE
 from fastprod.serializers import StringSerializer
 from support.broker.sockets import until
 from support.engine.quick_producer import WAIT_S, quick_producer
+from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
 
 NOT_ENOUGH_REPLICAS = 19
@@ -57,18 +60,22 @@ def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class SentLog(logging.Handler):
-    """A handler of the application's that sends what is logged, by the producer that logs it."""
+    """A handler of the application's that sends what is logged, by the producer that logs it, and
+    does with the future whatever `then` does."""
 
-    def __init__(self, producer: KafkaProducer) -> None:
+    def __init__(self, producer: KafkaProducer, then: Callable[[RecordFuture], object]) -> None:
         super().__init__()
         self.futures: list[Any] = []
         self._producer = producer
+        self._then = then
         self._is_sending = threading.local()
 
     def emit(self, record: logging.LogRecord) -> None:
         if not hasattr(self._is_sending, "now"):
             self._is_sending.now = True
-            self.futures.append(self._producer.send("log", record.getMessage().encode()))
+            future = self._producer.send("log", record.getMessage().encode())
+            self._then(future)
+            self.futures.append(future)
             del self._is_sending.now
 
 
@@ -276,19 +283,74 @@ def test_a_log_handler_that_raises_does_not_end_the_thread_of_the_connections(pe
         assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
 
 
-def test_a_log_handler_that_sends_does_not_wait_for_its_own_thread(peer: Peer) -> None:
-    """Its topic is not known: whom it would wait for is whom it holds up."""
+WAITS: Mapping[str, Callable[[KafkaProducer, RecordFuture], object]] = {
+    "send": lambda producer, future: None,
+    "flush": lambda producer, future: producer.flush(),
+    "result": lambda producer, future: future.result(),
+    "purge": lambda producer, future: producer.purge(),
+    "warmup": lambda producer, future: producer.warmup("log"),
+}
+
+
+@pytest.mark.parametrize("call", WAITS)
+def test_a_log_handler_that_sends_and_waits_does_not_hold_up_the_connections(
+    new_peer: PeerFactory, call: str
+) -> None:
+    """Its topic is not known, and what it sends needs the connection whose end is logged."""
+    peer = new_peer({"t": 1, "log": 1})
     logger = logging.getLogger("fastprod")
-    with quick_producer(peer, max_block_ms=600_000) as producer:
+    with quick_producer(peer, max_block_ms=600_000, delivery_timeout_ms=600_000) as producer:
         assert producer.send("t", b"first", partition=0).result(WAIT_S).offset == 0
-        handler = SentLog(producer)
+        handler = SentLog(producer, lambda future: WAITS[call](producer, future))
         logger.addHandler(handler)
         try:
             peer.on(PRODUCE).close().once()  # which is logged
             assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
+            until(lambda: handler.futures)
         finally:
             logger.removeHandler(handler)
-        assert isinstance(handler.futures[0].exception(WAIT_S), MetadataTimeoutError)
+        if call != "purge":
+            assert handler.futures[0].result(WAIT_S).topic == "log"
+
+
+def test_what_waits_in_send_with_a_handlers_lock_does_not_hold_up_the_connections(
+    new_peer: PeerFactory,
+) -> None:
+    """As when a handler sends the application's own first message: what the producer logs
+    meanwhile waits for that handler's lock."""
+    peer = new_peer({"t": 1})
+    logger, handler = logging.getLogger("fastprod"), logging.StreamHandler(io.StringIO())
+    logger.addHandler(handler)
+    try:
+        peer.on(METADATA).close().once()  # which is logged
+        with quick_producer(peer, max_block_ms=600_000) as producer:
+            handler.acquire()
+            try:
+                future = producer.send("t", b"first")
+            finally:
+                handler.release()
+            assert future.result(WAIT_S).offset == 0
+    finally:
+        logger.removeHandler(handler)
+    assert "closed the connection" in handler.stream.getvalue()
+
+
+def test_close_with_a_handlers_lock_ends_as_logging_does_at_exit(peer: Peer) -> None:
+    """`logging.shutdown` closes a handler with its lock, and the handler its producer."""
+    logger, handler = logging.getLogger("fastprod"), logging.StreamHandler(io.StringIO())
+    logger.addHandler(handler)
+    try:
+        producer = quick_producer(peer)
+        assert producer.send("t", b"first", partition=0).result(WAIT_S).offset == 0
+        handler.acquire()
+        try:
+            peer.on(PRODUCE).close().once()  # which is logged
+            assert producer.send("t", b"second", partition=0).result(WAIT_S).offset == 1
+            producer.close()
+        finally:
+            handler.release()
+    finally:
+        logger.removeHandler(handler)
 
 
 @pytest.mark.usefixtures("full_log")

@@ -440,8 +440,6 @@ cdef class BulkProducer(ProducerBase):
         if status == FP_BLOCKED:
             if fp_now_ns() - line.since_ns >= self.max_block_ns:
                 raise self._exhausted(self.max_block_ns)
-            if self._patience_ms(1) == 0:
-                raise self._exhausted(0)
         elif status == FP_EXHAUSTED:
             raise self._exhausted(0)
         elif status == FP_TOO_LARGE:

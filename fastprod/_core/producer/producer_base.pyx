@@ -62,8 +62,7 @@ cdef class ProducerBase:
     several topics and returns the errors; `_start_delivery()` comes before the first callback;
     `_count_error(topic)`; `_refused_record(error)`: a record failed before it was queued, and its
     future alone says so; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`;
-    `_keep_deadline(future, due_ns, limit_us)` fails the record then, by CLOCK_MONOTONIC;
-    `_patience_ms(timeout_ms)`: how long this thread may wait, 0 if others wait for it.
+    `_keep_deadline(future, due_ns, limit_us)` fails the record then, by CLOCK_MONOTONIC.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -501,7 +500,7 @@ cdef class ProducerBase:
         cdef FpStatus status
         cdef int64_t until_ns
         cdef bint is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
-        if (budget_ns <= 0 or self._patience_ms(1) == 0) and not is_delivery:
+        if budget_ns <= 0 and not is_delivery:
             accumulator_kick(&self.engine_.accumulator)
             return 0
         status = pool_queue(pool, &waiter, need_bytes, is_delivery, <Slab**>chain)

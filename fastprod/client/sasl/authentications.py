@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from fastprod._core.engine.control_queue import EventKind
 from fastprod.client.connections.api_versions import ApiVersions
 from fastprod.client.connections.connection_states import NO_LIMIT_MS
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.credentials import Credentials
 from fastprod.client.sasl.login import LoginPendingError
@@ -372,6 +373,7 @@ class Authentications:
                 return _Outcome(session, authenticator, None, AuthenticationError(text))
 
         def run_aside() -> None:
+            LOG_THREAD.serve()
             self._outcomes.append(run())
             self._waker.post(EventKind.ON_WAKE)
 

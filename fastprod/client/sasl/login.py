@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.sasl.bearer_token import BearerToken
 from fastprod.client.sasl.login_error import LoginError
 from fastprod.errors import AuthenticationError
@@ -151,6 +152,7 @@ class Login:
                 self._token = None
 
     def _run(self) -> None:
+        LOG_THREAD.serve()
         while self._wait_until_due():
             try:
                 token = self._source.fetch()

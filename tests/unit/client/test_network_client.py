@@ -10,6 +10,7 @@ from fastprod._core.engine.control_queue import ControlEvent, EventKind
 from fastprod._core.io.channel import CloseReason
 from fastprod.client.connections.addresses import Address
 from fastprod.client.connections.control_requests import PendingRequest
+from fastprod.client.log_thread import LOG_THREAD
 from fastprod.protocol.api_keys import INIT_PRODUCER_ID, METADATA
 from fastprod.records import Node
 from support.engine.network_world import AF_INET, BOOTSTRAP_SLOT, World
@@ -75,7 +76,10 @@ def test_a_turn_that_fails_does_not_keep_events_waiting(
     monkeypatch.setattr(world.client, "_do_what_is_due", lambda: 1 // 0)
     found = [ControlEvent(EventKind.ON_STOPPED)]
     world.engine.next_event = lambda timeout_s: found.pop()  # type: ignore[attr-defined]
-    world.client._run()
+    world.client.start()
+    while not world.client.join(0.05):
+        pass
+    LOG_THREAD.wait()
     assert "ZeroDivisionError" in caplog.text
 
 

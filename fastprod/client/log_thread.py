@@ -1,0 +1,97 @@
+"""LogThread: runs the application's logging handlers for the producers' own threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from fastprod.log import hand_over, shielded
+
+if TYPE_CHECKING:
+    import logging
+
+LONGEST_WAIT_S: Final = 1.0
+MOST_RECORDS: Final = 10_000
+
+
+class LogThread:
+    """Hands what was logged to its logger, in order, on a thread that lives while there is any.
+
+    A handler is the application's: it may wait for records of the producer that logs, or for a
+    lock whose owner waits for them. In the thread that makes connections it would wait for itself.
+    Of more than `MOST_RECORDS` that wait, for a handler that is stuck, the oldest are dropped.
+
+    Threads: any.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()  # a collection within `_take` may log
+        self._records: deque[tuple[logging.Logger, logging.LogRecord]] = deque(maxlen=MOST_RECORDS)
+        self._thread: threading.Thread | None = None
+        self._is_running = False
+
+    def after_fork_in_child(self) -> None:
+        """What was not handled yet is the parent's."""
+        self._forget()
+
+    def serve(self) -> None:
+        """Handle from now on what the calling thread logs."""
+        hand_over(self.handing)
+
+    def wait(self) -> None:
+        """Wait until all is handled, a second at most: a handler may wait for the caller.
+
+        Does not wait in a handler that it runs.
+        """
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(LONGEST_WAIT_S)
+
+    def handing(self, logger: logging.Logger) -> logging.Logger:
+        """Return a logger that makes its records where they are logged, and leaves them to us."""
+        import logging  # noqa: PLC0415
+
+        made = logging.Logger(logger.name)
+        take = functools.partial(self._take, logger)
+        vars(made).update(isEnabledFor=logger.isEnabledFor, handle=take)
+        return made
+
+    def _take(self, logger: logging.Logger, record: logging.LogRecord) -> None:
+        """Let the logger handle the record soon; at once, if the system gives no thread."""
+        with self._lock:
+            self._records.append((logger, record))
+            if self._is_running:
+                return
+            self._is_running = True
+            self._thread = threading.Thread(target=self._run, name="fastprod-log", daemon=True)
+            try:
+                self._thread.start()
+                return
+            except RuntimeError:
+                self._thread = None
+        self._run()
+
+    def _run(self) -> None:
+        while (found := self._next()) is not None:
+            logger, record = found
+            shielded(logger.handle, record)
+
+    def _next(self) -> tuple[logging.Logger, logging.LogRecord] | None:
+        with self._lock:
+            if self._records:
+                return self._records.popleft()
+            self._is_running = False
+            return None
+
+
+LOG_THREAD: Final = LogThread()
+"""The process's: logging is, too."""
+
+os.register_at_fork(after_in_child=LOG_THREAD.after_fork_in_child)
