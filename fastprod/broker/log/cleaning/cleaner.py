@@ -90,7 +90,10 @@ def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool] = lambda: False)
     found = find_cleanable(log.segments(), config, log.cleaned_offset, limit, now_ms)
     if not found.is_due:
         return found.again_ms
-    newest = _newest(log, found.segments, found.first_dirty, found.end, is_stopped)
+    try:
+        newest = _newest(log, found.segments, found.first_dirty, found.end, is_stopped)
+    except OSError as error:
+        raise _not_compacted(log, error) from error
     if newest.latest_offset < found.first_dirty:
         _log.warning(
             "%s-%d is not compacted: one batch has more keys than there is room for",
@@ -197,10 +200,14 @@ def _clean_group(one: _Pass, group: Sequence[Segment]) -> None:
     except BaseException as error:
         cleaned.delete()
         if isinstance(error, OSError):
-            text = f"{one.log.topic}-{one.log.partition} is not compacted: {error}"
-            raise LogError(KAFKA_STORAGE_ERROR, text) from error
+            raise _not_compacted(one.log, error) from error
         raise
     one.log.replace_segments(group, cleaned, one.transactions.kept[kept_before:])
+
+
+def _not_compacted(log: Log, error: OSError) -> LogError:
+    text = f"{log.topic}-{log.partition} is not compacted: {error}"
+    return LogError(KAFKA_STORAGE_ERROR, text)
 
 
 def _max_timestamp(batch: bytes) -> int:

@@ -88,3 +88,29 @@ def test_a_compaction_without_descriptors_is_done_later(
         if code == NONE:
             assert count > len(made.log.segments())
             break
+
+
+@pytest.mark.parametrize("why", [errno.EMFILE, errno.ENOENT])
+def test_a_compaction_that_cannot_read_is_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: int
+) -> None:
+    """B-C4.6: there is no descriptor, or what is looked through was deleted meanwhile."""
+    made = filled(tmp_path)
+    before = made.log.size_bytes
+    for segment in made.log.segments():
+        # It is opened again when it is read.
+        segment.close()
+
+    def refuse(*arguments: Any, **named: Any) -> int:
+        raise OSError(why, os.strerror(why))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(LogError, match="t-0 is not compacted") as caught:
+            clean(made.log, NOW)
+    assert caught.value.error_code == KAFKA_STORAGE_ERROR
+    assert not made.log.has_failed
+    clean(made.log, NOW)
+    assert made.log.size_bytes < before
+    made.check()
+    made.log.close()
