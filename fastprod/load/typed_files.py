@@ -19,6 +19,11 @@ from fastprod.load.input_files import InputError, InputFile
 KINDS: Final = ("parquet", "orc")
 """Formats whose files tell the types of their columns; those of Avro have their own module."""
 
+SPARKS_TYPE: Final = b"spark.sql.catalyst.type"
+"""In files of ORC, by which Spark marks the types of columns that it has written."""
+# Times without zone are whole numbers there, and those with one are as those of others without.
+_MEANT: Final = ("timestamp", "interval")
+
 _PLAIN: Final[tuple[Callable[[pyarrow.DataType], bool], ...]] = (
     pyarrow.types.is_boolean,
     pyarrow.types.is_integer,
@@ -74,7 +79,7 @@ def check_typed_files(
             if named is not None and column.name.lower() not in {each.lower() for each in named}:
                 continue
             _check_type(path, column.name, column.type)
-            for name, told in _parts(column.name, column.type):
+            for name, told in _parts(column.name, column):
                 first, there = spellings.setdefault(name.lower(), (name, path))
                 if first != name:
                     raise InputError(
@@ -119,7 +124,7 @@ def typed_columns(files: Iterable[InputFile], kind: str) -> dict[str, str]:
         for file in files
         if file.size_bytes
         for column in _schema(file.path, kind)
-        for name, told in _parts(column.name, column.type)
+        for name, told in _parts(column.name, column)
     }
 
 
@@ -160,18 +165,21 @@ def _check_type(path: str, name: str, kind: pyarrow.DataType) -> None:
         )
 
 
-def _parts(name: str, kind: pyarrow.DataType) -> Iterator[tuple[str, str]]:
+def _parts(name: str, field: pyarrow.Field) -> Iterator[tuple[str, str]]:
     """A column and all fields in it: names, and types as far as they matter to Spark."""
-    types = pyarrow.types
+    types, kind = pyarrow.types, field.type
     if types.is_dictionary(kind):
         kind = kind.value_type
-    if types.is_nested(kind):
+    mark = (field.metadata or {}).get(SPARKS_TYPE, b"").decode(errors="replace")
+    if mark.startswith(_MEANT):
+        yield name, mark
+    elif types.is_nested(kind):
         is_struct, is_map = types.is_struct(kind), types.is_map(kind)
         yield name, "struct" if is_struct else "map" if is_map else "list"
         for index in range(kind.num_fields):
-            field = kind.field(index)
+            inner = kind.field(index)
             # The name of what is in a list or a map is the writer's, and nobody's.
-            yield from _parts(f"{name}.{field.name if is_struct else index}", field.type)
+            yield from _parts(f"{name}.{inner.name if is_struct else index}", inner)
     elif types.is_timestamp(kind):
         yield name, "timestamp without zone" if kind.tz is None else "timestamp"
     else:

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 )
 
 from fastprod.load.input_files import InputError, InputFile
+from fastprod.load.typed_files import SPARKS_TYPE
 
-_MARK: Final = b"spark.sql.catalyst.type"
 _SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
@@ -83,7 +83,7 @@ def _file_times(file: InputFile, wanted: Collection[str]) -> Iterator[tuple[str,
 def _field_times(field: pyarrow.Field, path: str) -> Iterator[tuple[str, bool]]:
     kind = field.type
     if pyarrow.types.is_timestamp(kind) and kind.tz is None:
-        yield path, (field.metadata or {}).get(_MARK) == b"timestamp"
+        yield path, (field.metadata or {}).get(SPARKS_TYPE) == b"timestamp"
     elif pyarrow.types.is_struct(kind):
         for inner in kind:
             yield from _field_times(inner, f"{path}.{inner.name}")

@@ -11,7 +11,12 @@ import pyarrow.parquet
 import pytest
 
 from fastprod.load.input_files import InputError, find_files
-from fastprod.load.typed_files import check_typed_files, column_names, typed_columns
+from fastprod.load.typed_files import (
+    SPARKS_TYPE,
+    check_typed_files,
+    column_names,
+    typed_columns,
+)
 
 Columns = dict[str, Any]
 
@@ -94,6 +99,28 @@ def test_later_files_have_the_columns_of_the_first_and_their_types(tmp_path: Pat
                 check_typed_files(files, "parquet", types=types)
     with pytest.raises(InputError, match="'more', which would be left out"):
         check_typed_files(files, "parquet", known=["t"])
+
+
+def test_times_of_orc_are_what_spark_has_marked_them_as(tmp_path: Path) -> None:
+    def column(kind: pyarrow.DataType, mark: str | None = None) -> pyarrow.Table:
+        metadata = None if mark is None else {SPARKS_TYPE: mark.encode()}
+        found = pyarrow.field("t", pyarrow.list_(pyarrow.field("item", kind, metadata=metadata)))
+        return pyarrow.table([pyarrow.array([[1]], found.type)], pyarrow.schema([found]))
+
+    time, number = pyarrow.timestamp("ns"), pyarrow.int64()
+    told = {}
+    for index, (kind, mark) in enumerate(
+        [(time, None), (time, "timestamp"), (number, "timestamp_ntz"), (number, "bigint")]
+    ):
+        pyarrow.orc.write_table(column(kind, mark), str(tmp_path / f"{index}.orc"))
+    for file in find_files([str(tmp_path)]):
+        told[Path(file.path).stem] = typed_columns([file], "orc")["t.0"]
+    assert list(told.values()) == [
+        "timestamp without zone",
+        "timestamp",
+        "timestamp_ntz",
+        "int64",
+    ]
 
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
