@@ -21,13 +21,20 @@ from fastprod.load.json_check import check_json
 from fastprod.load.line_blocks import line_blocks
 from fastprod.load.reader_options import ReaderOptions, reader_options
 
-# Options that change nothing of how lines become fields, or make what they change a failure.
-_HARMLESS: Final = (
-    *("dateformat", "timestampformat", "timestampntzformat", "timezone", "locale"),
-    *("pathglobfilter", "modifiedbefore", "modifiedafter", "recursivefilelookup", "basepath"),
-    *("inferschema", "samplingratio", "preferdate", "enforceschema", "columnpruning"),
-    *("maxcolumns", "maxcharspercolumn"),
+# With these options Spark's reading is taken as it is; others, such as those of streams, change nothing of
+# how lines become fields, or make what they change a failure.
+_FLAGS: Final = (  # false by default
+    *("wholetext", "primitivesasstring", "prefersdecimal", "dropfieldifallnull"),
+    *("ignoreleadingwhitespace", "ignoretrailingwhitespace"),
+    *("allowcomments", "allowunquotedfieldnames", "allownumericleadingzeros"),
+    *("allowbackslashescapinganycharacter", "allowunquotedcontrolchars"),
 )
+_TAKEN: Final = (
+    *_FLAGS,
+    *("mode", "encoding", "charset", "linesep", "columnnameofcorruptrecord", "singlevariantcolumn"),
+    *("comment", "escape", "chartoescapequoteescaping", "unescapedquotehandling"),
+)
+_KNOWN: Final = ("header", "sep", "delimiter", "quote", "nullvalue", "multiline")
 
 
 @dataclass(frozen=True)
@@ -129,14 +136,15 @@ def text_check(
     left = {
         name: value
         for name, value in ((name.lower(), value) for name, value in given.items())
-        if name not in _HARMLESS and not _is_default(name, value, given)
+        if name in (*_TAKEN, *(_KNOWN if kind != "text" else ()))
+        and not _is_default(name, value, given)
     }
     try:
         if kind == "csv":
             options = reader_options(kind, left, is_tabbed=is_tabbed)
         elif kind == "json":
             multiline = left.pop("multiline", "false")
-            reader_options(kind, left)
+            reader_options(kind, {name: value for name, value in left.items() if name in _TAKEN})
             options = reader_options("csv", {"multiline": multiline})
         else:
             options = reader_options(kind, left)
@@ -149,4 +157,5 @@ def _is_default(name: str, value: str, given: Mapping[str, str]) -> bool:
     """Whether an option, in lower case, says what holds without it."""
     quote = {each.lower(): text for each, text in given.items()}.get("quote") or '"'
     defaults = {"mode": "failfast", "encoding": "utf-8", "charset": "utf-8", "escape": quote}
-    return defaults.get(name) == value.lower()
+    is_flag = name in _FLAGS
+    return defaults.get(name, "false" if is_flag else None) == value.lower()

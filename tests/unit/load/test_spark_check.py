@@ -76,6 +76,22 @@ def test_options_that_say_how_text_is_cut_leave_it_to_spark(
     assert text_check(kind, given) is None
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "text"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"maxFilesPerTrigger": "1"},
+        {"latestFirst": "true", "cleanSource": "off"},
+        {"ignoreMissingFiles": "false", "mergeSchema": "true"},
+        {"allowComments": "false", "wholetext": "FALSE", "mode": "failfast"},
+        {"not.an.option": "x"},
+    ],
+)
+def test_other_options_leave_nothing_to_spark(kind: str, given: dict[str, str]) -> None:
+    assert text_check(kind, given) == text_check(kind, {})
+    assert text_check(kind, given) is not None
+
+
 def test_json_is_one_document_with_multiline(tmp_path: Path) -> None:
     types = {"a": pyarrow.int64()}
     for given, by_lines in (({"multiLine": "True"}, False), ({"dateFormat": "yyyy"}, True)):
