@@ -111,6 +111,11 @@ class LogReader:
         producers = self._producers
         return producers is not None and producers.is_in_transaction(producer_id, epoch)
 
+    def knows_producer(self, producer_id: int) -> bool:
+        """Whether anything is known of a producer."""
+        producers = self._producers
+        return producers is not None and producers.get(producer_id) is not None
+
     def producers(self) -> list[tuple[int, ProducerState]]:
         """Producers by id, as they are now."""
         with self._lock:

@@ -40,6 +40,7 @@ from fastprod.error_codes import (
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
     UNKNOWN_LEADER_EPOCH,
@@ -289,15 +290,24 @@ class ReplicaManager:
         transactional_id: str | None,
     ) -> tuple[AppendInfo, int]:
         producer = Producer(info.producer_id, info.producer_epoch)
-        if partition.log_at(node_id).is_in_transaction(*producer):
+        log = partition.log_at(node_id)
+        if log.is_in_transaction(*producer):
             return partition.append_at(node_id, records, info, needs_isr)
+        adds = version >= _FIRST_ADDING_PRODUCE_VERSION
+
+        def append() -> tuple[AppendInfo, int]:
+            if adds and info.base_sequence > 0 and not log.knows_producer(producer.id):
+                raise LogError(
+                    OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {producer.id}, epoch {producer.epoch}, comes with sequence "
+                    f"{info.base_sequence}: its first batch here begins with 0",
+                )
+            return partition.append_at(node_id, records, info, needs_isr, True)
+
         # Its coordinator is asked about the first batch.
+        place = partition.topic, partition.index
         return self._transactions.in_transaction(
-            transactional_id or "",
-            producer,
-            (partition.topic, partition.index),
-            version >= _FIRST_ADDING_PRODUCE_VERSION,
-            lambda: partition.append_at(node_id, records, info, needs_isr, True),
+            transactional_id or "", producer, place, adds, append
         )
 
     def read(

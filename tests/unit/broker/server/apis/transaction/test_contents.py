@@ -17,6 +17,7 @@ from fastprod.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
     OPERATION_NOT_ATTEMPTED,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
     PRODUCER_FENCED,
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTION_ABORTABLE,
@@ -136,6 +137,20 @@ def test_a_record_of_version_12_adds_its_partition(asker: TransactionAsker) -> N
     assert asker.producer == (before.producer[0], before.producer[1] + 1)
     assert before.send(version=12) == INVALID_PRODUCER_EPOCH
     assert asker.send(version=12) == NONE
+
+
+def test_the_first_record_of_version_12_has_the_first_sequence(asker: TransactionAsker) -> None:
+    """KIP-890: what came before it was refused for a moment, and comes again."""
+    asker.sequence = 1
+    assert asker.send(version=12) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    asker.sequence = 0
+    assert asker.send(version=12) == NONE
+    assert asker.send(version=12) == NONE
+    assert asker.end(version=5) == NONE
+    # With AddPartitionsToTxn they go on from one transaction to the next.
+    asker.add(1)
+    asker.sequence = 1
+    assert asker.send(version=11, partition=1) == NONE
 
 
 def test_a_producer_with_a_transaction_writes_nothing_else(asker: TransactionAsker) -> None:
