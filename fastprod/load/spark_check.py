@@ -21,8 +21,8 @@ from fastprod.load.json_check import check_json
 from fastprod.load.line_blocks import line_blocks
 from fastprod.load.reader_options import ReaderOptions, reader_options
 
-# With these options Spark's reading is taken as it is; others, such as those of streams, change nothing of
-# how lines become fields, or make what they change a failure.
+# With these options Spark's reading is taken as it is. Others, such as those of streams, change
+# nothing of how lines become fields, or make what they change a failure.
 _FLAGS: Final = (  # false by default
     *("wholetext", "primitivesasstring", "prefersdecimal", "dropfieldifallnull"),
     *("ignoreleadingwhitespace", "ignoretrailingwhitespace"),
