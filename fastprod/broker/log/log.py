@@ -421,6 +421,7 @@ class Log(SwappingLog):
                 # Who reads waits; who has begun to read begins anew.
                 self._is_swapping = True
                 self._cuts += 1
+                self._truncations += 1
                 try:
                     self._truncate(offset)
                 except OSError as error:

@@ -170,6 +170,7 @@ class ReplicaLog(Log):
             self._refuse_if_unusable()
             self._check_descriptors("truncate")
             self._cuts += 1
+            self._truncations += 1
             gone, self._segments = self._segments, []
             self._start_offset = self._end_offset = self._high_watermark = offset
             self._epochs, self._producers = LeaderEpochs(), None

@@ -41,7 +41,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class CleaningStopped(Exception):
-    """The broker ends; what was not put in its place yet is left out."""
+    """The broker ends, or the log's end was cut off; what is not in its place yet is left out."""
 
 
 class _Pass(NamedTuple):
@@ -56,7 +56,8 @@ class _Pass(NamedTuple):
         epochs: of each producer.
         high_watermark: of the log.
         now_ms: by the broker's clock.
-        is_stopped: whether the broker ends.
+        truncations: of the log, before anything was read.
+        is_stopped: whether the broker ends, or there was another truncation.
     """
 
     log: Log
@@ -67,6 +68,7 @@ class _Pass(NamedTuple):
     epochs: dict[int, int]
     high_watermark: int
     now_ms: int
+    truncations: int
     is_stopped: Callable[[], bool]
 
 
@@ -82,16 +84,22 @@ def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool] = lambda: False)
         In how many milliseconds it may be time, without further appends; None: not.
 
     Raises:
+        CleaningStopped: it was to be left, or the log's end was cut off meanwhile.
         LogError: the files cannot be read or written, or the log is closed.
         KafkaError: they are damaged; nothing has changed.
     """
-    config = log.config
+    config, truncations = log.config, log.truncations
+
+    def is_over() -> bool:
+        # What was cut off replaces nothing, and another record may have its offset.
+        return is_stopped() or log.truncations != truncations
+
     limit = min(log.last_stable_offset, log.high_watermark)
     found = find_cleanable(log.segments(), config, log.cleaned_offset, limit, now_ms)
     if not found.is_due:
         return found.again_ms
     try:
-        newest = _newest(log, found.segments, found.first_dirty, found.end, is_stopped)
+        newest = _newest(log, found.segments, found.first_dirty, found.end, is_over)
     except OSError as error:
         raise _not_compacted(log, error) from error
     if newest.latest_offset < found.first_dirty:
@@ -112,10 +120,13 @@ def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool] = lambda: False)
         {id: state.epoch for id, state in producers},
         log.high_watermark,
         now_ms,
-        is_stopped,
+        truncations,
+        is_over,
     )
     for group in _groups([each for each in found.segments if each.base_offset < end], config):
         _clean_group(one, group)
+    if log.truncations != truncations:
+        raise CleaningStopped
     log.note_cleaned(end)
     return found.again_ms
 
@@ -202,7 +213,8 @@ def _clean_group(one: _Pass, group: Sequence[Segment]) -> None:
         if isinstance(error, OSError):
             raise _not_compacted(one.log, error) from error
         raise
-    one.log.replace_segments(group, cleaned, one.transactions.kept[kept_before:])
+    aborted = one.transactions.kept[kept_before:]
+    one.log.replace_segments(group, cleaned, aborted, one.truncations)
 
 
 def _not_compacted(log: Log, error: OSError) -> LogError:

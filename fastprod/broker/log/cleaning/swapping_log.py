@@ -31,13 +31,14 @@ class SwappingLog(LogReader):
         cleaned_offset: how far it was compacted.
     """
 
-    __slots__ = ("_closed", "_failure", "_files", "cleaned_offset", "config")
+    __slots__ = ("_closed", "_failure", "_files", "_truncations", "cleaned_offset", "config")
 
     def __init__(self, topic: str, partition: int, config: LogConfig) -> None:
         super().__init__(topic, partition)
         self.config = config
         self.cleaned_offset = 0
         self._failure = ""
+        self._truncations = 0
         self._closed = False
         self._files: LogFiles | None = None
 
@@ -64,6 +65,11 @@ class SwappingLog(LogReader):
         return self._segments
 
     @property
+    def truncations(self) -> int:
+        """How often its end was cut off, which changes a segment that stays."""
+        return self._truncations
+
+    @property
     def aborted(self) -> list[AbortedTxn]:
         """All transactions that were aborted, as far as they are kept."""
         return self._transactions.entries
@@ -84,14 +90,19 @@ class SwappingLog(LogReader):
             raise LogError(KAFKA_STORAGE_ERROR, text) from error
 
     def replace_segments(
-        self, replaced: Sequence[Segment], cleaned: Segment, aborted: Sequence[AbortedTxn]
+        self,
+        replaced: Sequence[Segment],
+        cleaned: Segment,
+        aborted: Sequence[AbortedTxn],
+        truncations: int,
     ) -> None:
-        """Put a segment in the place of others, unless some of them are gone.
+        """Put a segment in the place of others, unless some are gone, or the end was cut off.
 
         Args:
             replaced: neighbours, oldest first; the active one is not among them.
             cleaned: made by `new_cleaned`; complete.
             aborted: transactions whose markers are kept in it.
+            truncations: how many there were before they were read.
 
         Raises:
             LogError: the log is closed, or its files cannot be changed (56).
@@ -101,7 +112,8 @@ class SwappingLog(LogReader):
             segments = self._segments
             at = segments.index(replaced[0]) if replaced[0] in segments else len(segments)
             behind = at + len(replaced)
-            if behind >= len(segments) or segments[at:behind] != list(replaced):
+            is_there = behind < len(segments) and segments[at:behind] == list(replaced)
+            if not is_there or truncations != self._truncations:
                 cleaned.delete()
                 return
             end_offset = segments[behind].base_offset

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fastprod.broker.log.cleaning.cleaner import clean
-from fastprod.broker.log.log import LogError
+from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean
+from fastprod.broker.log.log import Log, LogError
 from fastprod.error_codes import KAFKA_STORAGE_ERROR, NONE
 from support.broker.compacted_log import CompactedLog
 
@@ -34,13 +34,41 @@ def test_what_is_removed_meanwhile_is_not_put_back(keeps_files: bool, tmp_path: 
     segments = log.segments()
     cleaned = log.new_cleaned(segments[0])
     log.delete_records(segments[2].base_offset)
-    log.replace_segments(segments[:2], cleaned, [])
+    log.replace_segments(segments[:2], cleaned, [], log.truncations)
     assert log.segments() == segments[2:]
     made.written = made.written[segments[2].base_offset :]
     made.check()
     log.close()
     with pytest.raises(LogError):
-        log.replace_segments(log.segments()[:1], log.new_cleaned(log.segments()[0]), [])
+        log.replace_segments(log.segments()[:1], log.new_cleaned(log.segments()[0]), [], 0)
+
+
+@pytest.mark.parametrize("keeps_files", [False, True])
+@pytest.mark.parametrize("moment", ["read", "made"])
+def test_what_is_cut_off_meanwhile_does_not_come_back(
+    keeps_files: bool, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-C4.6: a segment that was cut off in its middle and has grown again is another one."""
+    made = filled(tmp_path if keeps_files else None)
+    log = made.log
+    real = log.new_cleaned if moment == "read" else log.replace_segments
+
+    def cut_off(*arguments: Any) -> Any:
+        if log.truncations == 0:
+            log.truncate_to(log.segments()[1].base_offset + 1)
+            made.written = made.written[: log.log_end_offset]
+            for number in range(60):
+                made.append([(b"n%d" % (number % 7), b"new %d" % number)])
+        return real(*arguments)
+
+    monkeypatch.setattr(Log, real.__name__, lambda self, *arguments: cut_off(*arguments))
+    with pytest.raises(CleaningStopped):
+        clean(log, NOW)
+    assert log.cleaned_offset == 0
+    made.check()
+    clean(log, NOW)
+    made.check()
+    log.close()
 
 
 def test_how_far_it_was_compacted_is_found_again(tmp_path: Path) -> None:
