@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -36,13 +37,20 @@ def covered(member: JavaMember) -> dict[int, int]:
     return ends
 
 
-def send_verifiably(broker: Broker) -> dict[int, dict[int, bytes]]:
-    """Have Kafka's tool send while a node goes down; value by offset of what was acknowledged."""
+def send_verifiably(broker: Broker, settings: Path) -> dict[int, dict[int, bytes]]:
+    """Have Kafka's tool send while a node goes down; value by offset of what was acknowledged.
+
+    Args:
+        broker: has more than one node.
+        settings: the tool's file, written here: without it the tool sends nothing again.
+    """
+    settings.write_text(f"retries={2**31 - 1}\n")
     acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
     command = kafka_jars.class_command(
         VERIFIABLE,
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--acks", "-1"),
         *("--max-messages", str(COUNT), "--throughput", "1000"),
+        *("--command-config", str(settings)),
     )
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
         try:
@@ -52,7 +60,7 @@ def send_verifiably(broker: Broker) -> dict[int, dict[int, bytes]]:
                 if said["name"] == "tool_data":
                     assert (said["sent"], said["acked"]) == (COUNT, COUNT)
                 if said["name"] != "producer_send_success":
-                    assert said["name"] != "producer_send_error", said
+                    assert said["name"] != "producer_send_error", json.dumps(said)
                     continue
                 acknowledged[said["partition"]][said["offset"]] = said["value"].encode()
                 count += 1
@@ -65,11 +73,13 @@ def send_verifiably(broker: Broker) -> dict[int, dict[int, bytes]]:
     return acknowledged
 
 
-def test_kafkas_verifiable_tools_agree_on_each_record(client_row: ClientRow) -> None:
+def test_kafkas_verifiable_tools_agree_on_each_record(
+    client_row: ClientRow, tmp_path: Path
+) -> None:
     """B-B2.4, B-D1, B-E2: what was acknowledged is there once, while a leader goes down."""
     kafka_jars.resolve()
     with Broker(brokers=3, topics={"t": PARTITIONS}, default_replication_factor=3) as broker:
-        acknowledged = send_verifiably(broker)
+        acknowledged = send_verifiably(broker, tmp_path / "producer.properties")
         found = read_with_confluent(broker.bootstrap_servers, "t")
         ends = {index: len(records) for index, records in found.items()}
         assert sum(ends.values()) == COUNT

@@ -42,7 +42,7 @@ def test_any_text_is_a_line_or_refused_without_showing_it(text: str) -> None:
         assert repr(found).startswith("JaasLine(")
 
 
-@given(TEXTS.filter(lambda text: len(text) > 5))
+@given(TEXTS.map(lambda text: "~" + text))  # No text of ours has that character.
 def test_no_error_and_no_repr_shows_a_value(secret: str) -> None:
     quoted = in_quotes(secret, '"')
     assert secret not in repr(parse_jaas(f"M required password={quoted};"))
