@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import re
@@ -28,6 +29,9 @@ pytest_plugins = ["support.clients.client_table", "support.peer.fixtures"]
 
 KAFKA_FIXTURES = {"kafka", "kafka3", "secured", "secured3"}
 SPARK_TESTS = TESTS / "spark"
+# Fixtures that are a cluster, in the order in which tests have them.
+CLUSTERS = ("kafka3", "kafka")
+RUNNING = pytest.StashKey[dict[str, KafkaCluster]]()
 
 
 def pytest_configure() -> None:
@@ -45,14 +49,34 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses real Kafka, so that `-m "not kafka"` always leaves it out; Spark comes last.
+    """Mark what uses real Kafka, so that `-m "not kafka"` always leaves it out, and order modules.
 
-    Its session lives to the end of the run, and takes time, memory and sockets of this process.
+    Those that share a cluster follow each other, as an idle one takes up to a fifth of a core.
+    Spark comes last: its session lives to the end of the run, and takes time, memory and sockets
+    of this process.
     """
     for item in items:
         if KAFKA_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
-    items.sort(key=lambda item: SPARK_TESTS in item.path.parents)
+    used = {(item.path, name) for item in items for name in getattr(item, "fixturenames", ())}
+    items.sort(
+        key=lambda item: (
+            SPARK_TESTS in item.path.parents,
+            *((item.path, cluster) not in used for cluster in CLUSTERS),
+        )
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close the clusters that no test to come uses."""
+    running = item.session.stash.get(RUNNING, {})
+    if not running or (nextitem is not None and nextitem.path == item.path):
+        return
+    to_come = item.session.items[item.session.items.index(item) + 1 :]
+    used = {name for each in to_come for name in getattr(each, "fixturenames", ())}
+    for name in running.keys() - used:
+        running.pop(name).close()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -72,19 +96,28 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority(tmp_path_factory.mktemp("authority"))
 
 
-def _cluster(nodes: int, authority: CertificateAuthority) -> KafkaCluster:
+@contextlib.contextmanager
+def _cluster(
+    request: pytest.FixtureRequest, nodes: int, authority: CertificateAuthority
+) -> Iterator[KafkaCluster]:
+    """A cluster that runs until the last test that uses the fixture which asks for it."""
     settings = secured_kafka.listener_settings(authority)
     listeners = dict(secured_kafka.LISTENERS)
     if nodes > 1:
         settings |= secured_kafka.changing_settings(authority)
         listeners[secured_kafka.CHANGING] = "SSL"
-    return KafkaCluster(nodes, settings, listeners=listeners)
+    with KafkaCluster(nodes, settings, listeners=listeners) as cluster:
+        assert request.fixturename in CLUSTERS
+        request.session.stash.setdefault(RUNNING, {})[request.fixturename] = cluster
+        yield cluster
 
 
 @pytest.fixture(scope="session")
-def kafka(authority: CertificateAuthority) -> Iterator[KafkaCluster]:
+def kafka(
+    request: pytest.FixtureRequest, authority: CertificateAuthority
+) -> Iterator[KafkaCluster]:
     """Apache Kafka, one node, for the whole session; a test may not stop it."""
-    with _cluster(1, authority) as cluster:
+    with _cluster(request, 1, authority) as cluster:
         yield cluster
 
 
@@ -95,12 +128,14 @@ def secured(kafka: KafkaCluster, authority: CertificateAuthority) -> Secured:
 
 
 @pytest.fixture(scope="session")
-def kafka3(authority: CertificateAuthority) -> Iterator[KafkaCluster]:
+def kafka3(
+    request: pytest.FixtureRequest, authority: CertificateAuthority
+) -> Iterator[KafkaCluster]:
     """Apache Kafka, three nodes, replication 3, min.insync.replicas 2, for the whole session.
 
     A test that kills, stops or pauses a node must bring it back.
     """
-    with _cluster(3, authority) as cluster:
+    with _cluster(request, 3, authority) as cluster:
         yield cluster
 
 

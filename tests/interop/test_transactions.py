@@ -39,10 +39,10 @@ def old_kafka() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(params=[1, 2], ids=["before KIP-890", "KIP-890"])
-def cluster(request: pytest.FixtureRequest) -> KafkaCluster:
-    found = request.getfixturevalue("kafka" if request.param == 2 else "old_kafka")
-    assert isinstance(found, KafkaCluster)
-    return found
+def cluster(
+    request: pytest.FixtureRequest, kafka: KafkaCluster, old_kafka: KafkaCluster
+) -> KafkaCluster:
+    return kafka if request.param == 2 else old_kafka
 
 
 def new_id() -> str:

@@ -23,14 +23,14 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(params=["Apache Kafka", "ours"])
-def place(request: pytest.FixtureRequest, topic: TopicFactory) -> Iterator[tuple[str, str]]:
+def place(
+    request: pytest.FixtureRequest, kafka: KafkaCluster, topic: TopicFactory
+) -> Iterator[tuple[str, str]]:
     """Servers, and a topic with two partitions."""
     if request.param == "ours":
         with Broker(brokers=3, topics={"t": 2}, default_replication_factor=3) as broker:
             yield broker.bootstrap_servers, "t"
     else:
-        kafka = request.getfixturevalue("kafka")
-        assert isinstance(kafka, KafkaCluster)
         yield kafka.bootstrap_servers, topic(kafka, partitions=2)
 
 

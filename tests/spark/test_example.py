@@ -30,13 +30,12 @@ PROCESS_S = 200.0
 
 
 @pytest.fixture(params=["kafka", pytest.param("fastprod", marks=pytest.mark.slow)])
-def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+def servers(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Iterator[str]:
     """Apache Kafka, then our broker, with the example's topics."""
     if request.param == "fastprod":
         with Broker(topics=dict.fromkeys(TOPICS, PARTITIONS)) as broker:
             yield broker.bootstrap_servers
         return
-    kafka: KafkaCluster = request.getfixturevalue("kafka")
     for name in TOPICS:
         kafka_admin.create_topic(kafka.bootstrap_servers, name, PARTITIONS, 1, {})
     yield kafka.bootstrap_servers
