@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import io
+import math
+import random
 import uuid
+from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -19,8 +23,22 @@ from kio.serial import entity_writer
 _INT = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TIMES = {"timedelta_i32": 31, "timedelta_i64": 40}
 
+NULLS = 0.2
+"""The share of nulls where there can be one."""
+
 Pair = tuple[Any, Any]
 """(plain value, kio's value)."""
+
+_Make = Callable[[random.Random], Pair]
+
+_ERROR_CODES = tuple(ErrorCode)
+# Of one to four bytes in UTF-8.
+_CHARACTERS: tuple[Callable[[random.Random], int], ...] = (
+    lambda chance: chance.randint(0, 0x7F),
+    lambda chance: chance.randint(0x80, 0x7FF),
+    lambda chance: chance.randint(0x800, 0xD7FF),
+    lambda chance: chance.randint(0x10000, 0x10FFFF),
+)
 
 
 def schema(api_key: int, version: int, direction: str) -> Any:
@@ -37,15 +55,13 @@ def encoded(message: Any) -> bytes:
 
 
 def messages(kind: Any) -> st.SearchStrategy[Pair]:
-    """(mapping of plain values, kio object) for one of kio's dataclasses."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    values = st.tuples(*[_field(field) for field in dataclasses.fields(kind)])
-    return values.map(
-        lambda pairs: (
-            {name: plain for name, (plain, _) in zip(names, pairs, strict=True)},
-            kind(**{name: rich for name, (_, rich) in zip(names, pairs, strict=True)}),
-        )
-    )
+    """(mapping of plain values, kio object) for one of kio's dataclasses.
+
+    Each is made from one number: a message has hundreds of values, and to have Hypothesis draw them
+    one by one takes ten times as long.
+    """
+    make = _message(kind)
+    return st.integers(0, 2**64 - 1).map(lambda seed: make(random.Random(seed)))
 
 
 def plain(value: Any) -> Any:
@@ -57,55 +73,124 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _field(field: dataclasses.Field[Any]) -> st.SearchStrategy[Pair]:
+@functools.cache
+def _message(kind: Any) -> _Make:
+    makers = [(field.name, _field(field)) for field in dataclasses.fields(kind)]
+
+    def make(chance: random.Random) -> Pair:
+        pairs = [(name, value(chance)) for name, value in makers]
+        return (
+            {name: plain for name, (plain, _) in pairs},
+            kind(**{name: rich for name, (_, rich) in pairs}),
+        )
+
+    return make
+
+
+def _field(field: dataclasses.Field[Any]) -> _Make:
     annotation: Any = field.type
     nullable = get_origin(annotation) is not tuple and type(None) in get_args(annotation)
     if nullable:
         annotation = next(a for a in get_args(annotation) if a is not type(None))
     kafka_type = field.metadata.get("kafka_type", "")
     if get_origin(annotation) is tuple:
-        values: st.SearchStrategy[Pair] = st.lists(
-            _item(get_args(annotation)[0], kafka_type), max_size=3
-        ).map(lambda pairs: (tuple(p for p, _ in pairs), tuple(r for _, r in pairs)))
+        make = _items(_item(get_args(annotation)[0], kafka_type))
     else:
-        values = _item(annotation, kafka_type)
-    if nullable and kafka_type != "uuid":
-        # kio's None stands for -1 where a time can be missing.
-        values = values | st.just((-1 if kafka_type == "datetime_i64" else None, None))
-    return values
+        make = _item(annotation, kafka_type)
+    if not nullable or kafka_type == "uuid":
+        return make
+    # kio's None stands for -1 where a time can be missing.
+    null = (-1 if kafka_type == "datetime_i64" else None, None)
+    return lambda chance: null if chance.random() < NULLS else make(chance)
 
 
-def _item(annotation: Any, kafka_type: str) -> st.SearchStrategy[Pair]:
+def _items(make: _Make) -> _Make:
+    def items(chance: random.Random) -> Pair:
+        pairs = [make(chance) for _ in range(chance.randint(0, 3))]
+        return tuple(plain for plain, _ in pairs), tuple(rich for _, rich in pairs)
+
+    return items
+
+
+def _item(annotation: Any, kafka_type: str) -> _Make:
     if dataclasses.is_dataclass(annotation):
-        return messages(annotation)
+        kind: Any = annotation
+        return _message(kind)
     if kafka_type in _INT:
         limit = 1 << (_INT[kafka_type] - 1)
-        return _same(st.integers(-limit, limit - 1))
-    if kafka_type == "float64":
-        return _same(st.floats(allow_nan=False))
-    if kafka_type == "bool":
-        return _same(st.booleans())
-    if kafka_type == "string":
-        return _same(st.text(max_size=5))
-    if kafka_type in ("bytes", "records"):
-        return _same(st.binary(max_size=5))
-    if kafka_type == "error_code":
-        return st.sampled_from(ErrorCode).map(lambda code: (int(code), code))
-    if kafka_type == "uuid":
-        # kio's zero is None.
-        return st.binary(min_size=16, max_size=16).map(
-            lambda raw: (raw, uuid.UUID(bytes=raw) if any(raw) else None)
-        )
+        return _same(lambda chance: _number(chance, -limit, limit - 1))
     if kafka_type in _TIMES:
-        return st.integers(0, (1 << _TIMES[kafka_type]) - 1).map(
-            lambda ms: (ms, datetime.timedelta(milliseconds=ms))
-        )
-    if kafka_type == "datetime_i64":
-        return st.integers(0, 2**41).map(
-            lambda ms: (ms, datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC))
-        )
-    raise NotImplementedError(kafka_type)
+        limit = 1 << _TIMES[kafka_type]
+        return lambda chance: _time(_number(chance, 0, limit - 1))
+    return _MAKERS[kafka_type]
 
 
-def _same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Pair]:
-    return values.map(lambda value: (value, value))
+def _number(chance: random.Random, low: int, high: int) -> int:
+    """Any from `low` to `high`, often one of the ends, or a small one."""
+    kind = chance.randrange(4)
+    if kind == 0:
+        return chance.choice((low, high, 0))
+    return (
+        chance.randint(max(low, -300), min(high, 300)) if kind == 1 else chance.randint(low, high)
+    )
+
+
+def _float(chance: random.Random) -> float:
+    kind = chance.randrange(4)
+    if kind == 0:
+        return chance.choice((0.0, -0.0, math.inf, -math.inf, 5e-324, 1.7976931348623157e308))
+    return (
+        chance.uniform(-1e3, 1e3)
+        if kind == 1
+        else chance.uniform(-1, 1) * 10.0 ** chance.randint(-300, 300)
+    )
+
+
+def _text(chance: random.Random) -> str:
+    return "".join(
+        map(chr, (chance.choice(_CHARACTERS)(chance) for _ in range(chance.randint(0, 5))))
+    )
+
+
+def _uuid(chance: random.Random) -> Pair:
+    """kio's zero is None."""
+    raw = bytes(16) if chance.random() < NULLS else chance.randbytes(16)
+    return raw, uuid.UUID(bytes=raw) if any(raw) else None
+
+
+def _time(ms: int) -> Pair:
+    return ms, datetime.timedelta(milliseconds=ms)
+
+
+def _date(chance: random.Random) -> Pair:
+    ms = _number(chance, 0, 2**41)
+    return ms, datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+
+
+def _error_code(chance: random.Random) -> Pair:
+    code = chance.choice(_ERROR_CODES)
+    return int(code), code
+
+
+def _same(make: Callable[[random.Random], Any]) -> _Make:
+    def pair(chance: random.Random) -> Pair:
+        value = make(chance)
+        return value, value
+
+    return pair
+
+
+def _bytes(chance: random.Random) -> bytes:
+    return chance.randbytes(chance.randint(0, 5))
+
+
+_MAKERS: dict[str, _Make] = {
+    "float64": _same(_float),
+    "bool": _same(lambda chance: chance.random() < 0.5),
+    "string": _same(_text),
+    "bytes": _same(_bytes),
+    "records": _same(_bytes),
+    "error_code": _error_code,
+    "uuid": _uuid,
+    "datetime_i64": _date,
+}

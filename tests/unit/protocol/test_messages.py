@@ -196,12 +196,13 @@ def test_a_large_number_anywhere_allocates_nothing(case: Case) -> None:
     body = case.encoded(sample(case))
     tracemalloc.start()
     try:
-        for number in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x7f\xff"):
+        numbers = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x7f\xff")
+        for index, number in enumerate(numbers):
             for at in range(len(body)):
                 damaged = body[:at] + number + body[at + len(number) :]
-                for frame in (damaged, memoryview(damaged)):
-                    with suppress(SchemaError):
-                        case.schema.decode(case.version, frame)
+                frame = memoryview(damaged) if (index + at) % 2 else damaged
+                with suppress(SchemaError):
+                    case.schema.decode(case.version, frame)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
