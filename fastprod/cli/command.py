@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from fastprod.cli.commands.broker import broker
-from fastprod.cli.commands.demo import demo
-from fastprod.cli.commands.doctor import doctor
-from fastprod.cli.commands.load import load
-from fastprod.cli.commands.perf import perf
-from fastprod.cli.commands.produce import produce
-from fastprod.cli.commands.spark_load import spark_load
-from fastprod.cli.commands.spark_stream import spark_stream
 from fastprod.cli.ending_signals import ended_like_ctrl_c
 from fastprod.cli.output.failure import (
     EXIT_CODES,
@@ -27,9 +20,37 @@ from fastprod.cli.output.failure import (
 from fastprod.errors import KafkaError
 from fastprod.version import VERSION
 
+# Each has a module of its name in fastprod.cli.commands.
+COMMANDS: Final = (
+    "broker",
+    "demo",
+    "doctor",
+    "load",
+    "perf",
+    "produce",
+    "spark-load",
+    "spark-stream",
+)
+
 
 class CommandLine(click.Group):
-    """A group whose failures take one line on stderr; click would add a usage text."""
+    """A group whose failures take one line on stderr; click would add a usage text.
+
+    A command is imported when it is asked for: all together take longer than most of them run.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted({*COMMANDS, *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None: there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"fastprod.cli.commands.{name}")
+        command: click.Command = getattr(module, name)
+        return command
 
     def main(
         self,
@@ -80,10 +101,6 @@ def fastprod(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)
-
-
-for _command in (produce, perf, doctor, demo, broker, load, spark_load, spark_stream):
-    fastprod.add_command(_command)
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ def main() -> None:
     _replace_closed_streams()
     try:
         from fastprod.cli.command import main as run  # noqa: PLC0415
+
+        run()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA_MODULES:
@@ -31,7 +33,6 @@ def main() -> None:
     except KeyboardInterrupt:
         print("fastprod: interrupted", file=sys.stderr)
         sys.exit(_INTERRUPTED_CODE)
-    run()
 
 
 def _replace_closed_streams() -> None:

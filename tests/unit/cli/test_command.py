@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import pkgutil
 import signal
+import subprocess
+import sys
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from fastprod.cli.command import CommandLine, fastprod
+from fastprod.cli import commands
+from fastprod.cli.command import COMMANDS, CommandLine, fastprod
 from fastprod.cli.output.failure import RecordsFailed
 from fastprod.errors import KafkaError
 from fastprod.version import VERSION
 from unit.cli.conftest import Run
-
-COMMANDS = ["produce", "perf", "doctor", "demo", "broker", "load", "spark-load", "spark-stream"]
 
 
 def test_the_version_is_the_packages(run: Run) -> None:
@@ -28,6 +30,21 @@ def test_without_a_command_the_help_comes_and_exit_code_2(run: Run) -> None:
     assert result.stdout == ""
     for name in COMMANDS:
         assert f"  {name} " in result.stderr
+
+
+def test_each_command_has_a_module_and_each_module_is_one() -> None:
+    modules = {module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__)}
+    assert modules == set(COMMANDS)
+    assert list(COMMANDS) == sorted(COMMANDS)
+
+
+def test_a_command_does_not_wait_for_the_imports_of_the_others() -> None:
+    code = (
+        "import sys, fastprod.cli.command as c\n"
+        "c.fastprod.get_command(None, 'broker')\n"
+        "sys.exit(any(m.split('.')[0] in ('numpy', 'rich') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -23,7 +23,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_without_its_packages_it_says_what_to_install(way: str, missing: str) -> None:
-    done = run_python(_RUN.format(run=WAYS[way]), missing, "--version")
+    done = run_python(_RUN.format(run=WAYS[way]), missing, "perf", "--help")
     assert (done.code, done.output) == (2, "")
     assert done.errors == (
         f"fastprod: {missing} is not installed here: python -m pip install 'fastprod[cli]'\n"
@@ -31,7 +31,8 @@ def test_without_its_packages_it_says_what_to_install(way: str, missing: str) ->
 
 
 def test_another_module_that_is_missing_is_a_fault_of_ours() -> None:
-    done = run_python(_RUN.format(run=WAYS["fastprod"]), "fastprod.cli.commands.perf", "--version")
+    module = "fastprod.cli.commands.perf"
+    done = run_python(_RUN.format(run=WAYS["fastprod"]), module, "perf", "--help")
     assert done.code == 1
     assert "ModuleNotFoundError" in done.errors
     assert "pip install" not in done.errors
@@ -41,7 +42,7 @@ _INTERRUPTED = """
 import sys
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "fastprod.cli.commands.perf":
+        if name == {module!r}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Finder())
 from fastprod.cli import main
@@ -49,8 +50,9 @@ main()
 """
 
 
-def test_an_interrupt_during_the_imports_takes_one_line() -> None:
-    done = run_python(_INTERRUPTED, "--version")
+@pytest.mark.parametrize("module", ["fastprod.cli.command", "fastprod.cli.commands.perf"])
+def test_an_interrupt_during_the_imports_takes_one_line(module: str) -> None:
+    done = run_python(_INTERRUPTED.format(module=module), "perf", "--help")
     assert (done.code, done.output, done.errors) == (130, "", "fastprod: interrupted\n")
 
 
