@@ -24,7 +24,7 @@ from support.records.readers import READERS, end_offsets
 from support.records.workload import Workload
 
 RATE_PER_S = 20_000
-LEAST_RATE_PER_S = 10_000
+LEAST_RATE_PER_S = 5_000
 FULL_S = 100
 LEAST_S = 16
 KILLS = 5
