@@ -187,18 +187,23 @@ def _thread_faults(engine: Engine) -> Iterator[str]:
 
 def _pointer_faults(engine: Engine) -> Iterator[str]:
     """Every assignment to a listed pointer puts there what the list says."""
-    for pointer, rule in engine.rules["pointer"].items():
-        targets = {_named(target) for target in rule.get("targets", ())}
-        for target in sorted(targets):
+    targets = {
+        pointer: {_named(target) for target in rule.get("targets", ())}
+        for pointer, rule in engine.rules["pointer"].items()
+    }
+    for pointer, listed in targets.items():
+        for target in sorted(listed):
             if not engine.exists(target):
                 yield f"{RULES}: ->{pointer} names {target}, which does not exist"
-        assigned = re.compile(rf"(?:->|\.)\s*{pointer}\s*=(?!=)([^;]*);")
-        for module, unit in engine.units.items():
-            for found in assigned.finditer(unit.text):
-                for name in re.findall(r"[A-Za-z_]\w*", found[1]):
-                    place = engine.place_of(module, name)
-                    if place is not None and place not in targets:
-                        yield f"{module}: ->{pointer} is given {place}, which {RULES} does not list"
+    # What is assigned is looked at, not taken: it may be an assignment, too.
+    assigned = re.compile(rf"(?:->|\.)\s*({'|'.join(targets)})\s*=(?!=)(?=([^;]*);)")
+    for module, unit in engine.units.items():
+        for found in assigned.finditer(unit.text):
+            pointer = found[1]
+            for name in re.findall(r"[A-Za-z_]\w*", found[2]):
+                place = engine.place_of(module, name)
+                if place is not None and place not in targets[pointer]:
+                    yield f"{module}: ->{pointer} is given {place}, which {RULES} does not list"
 
 
 def _gil_faults(

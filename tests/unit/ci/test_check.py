@@ -50,6 +50,12 @@ def test_it_stops_at_the_first_failure_and_has_printed_what_ran(tmp_path: Path) 
     assert "layers" not in done.stdout
 
 
+def test_types_that_do_not_fit_are_a_failure_too(tmp_path: Path) -> None:
+    done = run_check(tmp_path, failing="mypy")
+    assert done.returncode == 1
+    assert "all passed" not in done.stdout
+
+
 def test_without_an_environment_it_says_what_to_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(CHECK)],
