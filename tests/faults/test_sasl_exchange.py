@@ -72,7 +72,7 @@ def test_a_connection_that_ends_during_authentication_is_tried_again(
             producer.partitions_for("t")
         where = f"{peer.bootstrap_servers} closed the connection during authentication"
         assert f"{where}, before it answered {API_NAMES[api]}" in str(caught.value)
-        assert where in caplog.text
+        peer.wait_until(lambda: where in caplog.text)
         rule.cancel()
         producer.warmup("t", timeout=WAIT_S)
     assert "hush" not in caplog.text
