@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fastprod import KafkaProducer, Node
+from fastprod.client.metadata.metadata import Metadata
 from fastprod.errors import (
     InvalidTopicError,
     KafkaError,
@@ -172,10 +173,21 @@ def test_an_answer_that_is_no_help_is_asked_for_again(
     ],
 )
 def test_a_time_out_names_the_broker_whose_answers_were_no_help(
-    new_peer: PeerFactory, change: Callable[[dict[str, Any]], None], words: str
+    new_peer: PeerFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[dict[str, Any]], None],
+    words: str,
 ) -> None:
-    """P-A.4.5."""
+    """P-A.4.5: also if the time is over while the answer is looked at."""
     peer = new_peer({"t": 1})
+    recorded: list[str] = []
+    record = Metadata.record_failure
+
+    def note(metadata: Metadata, error: BaseException) -> None:
+        recorded.append(str(error))
+        record(metadata, error)
+
+    monkeypatch.setattr(Metadata, "record_failure", note)
     rule = peer.on(METADATA).change(change).always()
     with quick_producer(peer, max_block_ms=800) as producer:
         rule.wait_for_hits(2)
@@ -184,6 +196,7 @@ def test_a_time_out_names_the_broker_whose_answers_were_no_help(
     assert isinstance(error, MetadataTimeoutError)
     assert words in str(error)
     assert f"broker {peer.bootstrap_servers}" in str(error)
+    assert all(each.startswith("broker ") for each in recorded), recorded
 
 
 def test_a_new_topic_does_not_wait_for_the_backoff_of_others(

@@ -156,8 +156,9 @@ class MetadataUpdater:
         """Take the answer to the request on its way; `apply` as in ``Metadata.update``.
 
         Returns:
-            What changed, or why the answer counts as a failure (P-H.2.5, P-H.5.3). After
-            REBOOTSTRAP_REQUIRED ``needs_rebootstrap`` is true.
+            What changed, or why the answer counts as a failure (P-H.2.5, P-H.5.3), for the caller
+            to record with the broker's name. After REBOOTSTRAP_REQUIRED ``needs_rebootstrap`` is
+            true.
 
         Raises:
             IllegalStateError: no request is on its way, or the metadata is closed.
@@ -228,7 +229,6 @@ class MetadataUpdater:
         return max(self._attempt_start_ms + self._rebootstrap_trigger_ms + 1 - now_ms, 0)
 
     def _failed(self, error: KafkaError, now_ms: int) -> KafkaError:
-        self._metadata.record_failure(error)
         self._metadata.failed_update(now_ms)
         return error
 

@@ -236,10 +236,9 @@ def test_an_answer_without_brokers_is_a_failure(client: Client) -> None:
     version = client.metadata.update_version
     error = client.updater.handle_response(answer(nodes=()), client.now_ms)
     assert isinstance(error, KafkaError)
+    assert "names no broker" in str(error)
     assert client.metadata.update_version == version
     assert client.metadata.time_to_next_update_ms(client.now_ms) == 100
-    with pytest.raises(KafkaError, match="names no broker"):
-        client.metadata.wait_for_topic("t", None, 0)
 
 
 def test_an_unsupported_version_reaches_a_waiter(client: Client) -> None:
