@@ -21,6 +21,7 @@ cdef struct Waiter:
     # THREADS guarded by BufferPool.lock.
     fp_cond cond
     size_t want_bytes       # capacity asked for
+    int64_t counted_ns      # until when its time in line is in `wait_ns_total`
     Slab* chain             # what it was given; owned
     bint is_delivery        # the thread that runs the callbacks
     bint queued

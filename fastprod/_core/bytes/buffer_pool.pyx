@@ -347,6 +347,7 @@ cdef FpStatus _queue(
         memset(waiter, 0, sizeof(Waiter))
         fp_cond_init(&waiter.cond)
         waiter.want_bytes = need_bytes
+        waiter.counted_ns = fp_now_ns()
         waiter.is_delivery = is_delivery
         waiter.notify = notify
         waiter.argument = argument
@@ -381,7 +382,7 @@ cdef FpStatus _finish(Waiter* waiter, Slab** chain) noexcept nogil:
 cdef FpStatus pool_wait(
     BufferPool* pool, Waiter* waiter, int64_t deadline_ns, Slab** chain
 ) noexcept nogil:
-    cdef int64_t began_ns = fp_now_ns()
+    cdef int64_t now_ns
     cdef bint queued
     fp_mutex_lock(&pool.lock)
     while waiter.queued:
@@ -389,7 +390,9 @@ cdef FpStatus pool_wait(
             break
     queued = waiter.queued
     fp_mutex_unlock(&pool.lock)
-    fp_add_i64(&pool.wait_ns_total, fp_now_ns() - began_ns)
+    now_ns = fp_now_ns()
+    fp_add_i64(&pool.wait_ns_total, now_ns - waiter.counted_ns)
+    waiter.counted_ns = now_ns
     if queued:
         return FP_BLOCKED
     return _finish(waiter, chain)

@@ -358,6 +358,21 @@ def test_memory_that_arrives_at_the_last_moment_is_not_lost() -> None:
     assert (pool.free_bytes, pool.exhausted_total) == (BIG, 0)
 
 
+def test_the_time_between_two_looks_is_counted_once() -> None:
+    """P-D.3.9: who looks after signals in between waits all the same."""
+    pool = PoolForTest(BIG)
+    held = take(pool, BIG)
+    began_ns = time.monotonic_ns()
+    _, waiter = pool.queue(SMALL)
+    assert waiter is not None
+    for _ in range(2):
+        time.sleep(0.02)
+        assert pool.look(waiter) is None
+    assert 40_000_000 <= pool.wait_ns_total <= time.monotonic_ns() - began_ns
+    pool.cancel(waiter)
+    pool.give(held)
+
+
 def test_a_time_out_is_not_early_and_is_counted() -> None:
     """P-L.67, P-D.3.9: the wait is counted although it was in vain."""
     pool = PoolForTest(BIG)
