@@ -116,7 +116,7 @@ def _cluster(
 def kafka(
     request: pytest.FixtureRequest, authority: CertificateAuthority
 ) -> Iterator[KafkaCluster]:
-    """Apache Kafka, one node, for the whole session; a test may not stop it."""
+    """Apache Kafka, one node, for all tests of the run that use it; they may not stop it."""
     with _cluster(request, 1, authority) as cluster:
         yield cluster
 
@@ -131,7 +131,7 @@ def secured(kafka: KafkaCluster, authority: CertificateAuthority) -> Secured:
 def kafka3(
     request: pytest.FixtureRequest, authority: CertificateAuthority
 ) -> Iterator[KafkaCluster]:
-    """Apache Kafka, three nodes, replication 3, min.insync.replicas 2, for the whole session.
+    """Apache Kafka, three nodes, replication 3, min.insync.replicas 2, for all tests that use it.
 
     A test that kills, stops or pauses a node must bring it back.
     """

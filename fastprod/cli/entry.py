@@ -14,7 +14,8 @@ _INTERRUPTED_CODE: Final = 130
 def main() -> None:
     """Run the command line of this process and exit.
 
-    Without click or rich it says on stderr what to install, and the exit code is 2.
+    Where click, or rich for a command that uses it, is missing, it says on stderr what to install,
+    and the exit code is 2.
     """
     _replace_closed_streams()
     try:

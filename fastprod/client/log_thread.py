@@ -22,7 +22,8 @@ class LogThread:
 
     A handler is the application's: it may wait for records of the producer that logs, or for a
     lock whose owner waits for them. In the thread that makes connections it would wait for itself.
-    Of more than `MOST_RECORDS` that wait, for a handler that is stuck, the oldest are dropped.
+    Of more than `MOST_RECORDS` that wait, for a handler that is stuck, the oldest are dropped; a
+    warning tells how many.
 
     Threads: any.
     """
@@ -33,6 +34,7 @@ class LogThread:
     def _forget(self) -> None:
         self._lock = threading.RLock()  # a collection within `_take` may log
         self._records: deque[tuple[logging.Logger, logging.LogRecord]] = deque(maxlen=MOST_RECORDS)
+        self._dropped_count = 0
         self._thread: threading.Thread | None = None
         self._is_running = False
 
@@ -66,6 +68,7 @@ class LogThread:
     def _take(self, logger: logging.Logger, record: logging.LogRecord) -> None:
         """Let the logger handle the record soon; at once, if the system gives no thread."""
         with self._lock:
+            self._dropped_count += len(self._records) == MOST_RECORDS
             self._records.append((logger, record))
             if self._is_running:
                 return
@@ -80,15 +83,20 @@ class LogThread:
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
-            logger, record = found
+            dropped_count, logger, record = found
+            if dropped_count:
+                text = "%d messages before the next one were dropped: a logging handler was stuck"
+                shielded(logger.warning, text, dropped_count)
             shielded(logger.handle, record)
 
-    def _next(self) -> tuple[logging.Logger, logging.LogRecord] | None:
+    def _next(self) -> tuple[int, logging.Logger, logging.LogRecord] | None:
+        """How many were dropped before the next one, and that one; None: there is none."""
         with self._lock:
-            if self._records:
-                return self._records.popleft()
-            self._is_running = False
-            return None
+            if not self._records:
+                self._is_running = False
+                return None
+            dropped_count, self._dropped_count = self._dropped_count, 0
+            return dropped_count, *self._records.popleft()
 
 
 LOG_THREAD: Final = LogThread()

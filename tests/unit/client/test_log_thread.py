@@ -94,13 +94,15 @@ def test_to_wait_for_a_handler_that_is_stuck_ends(
     assert not stuck.may_go_on.is_set()
 
 
-def test_of_too_many_the_oldest_are_dropped(stuck: Stuck) -> None:
+def test_of_too_many_the_oldest_are_dropped_and_counted(stuck: Stuck) -> None:
     say("first")
     until(lambda: stuck.handled)
     say(*[f"{number}" for number in range(log_thread.MOST_RECORDS + 5)])
     stuck.may_go_on.set()
     until(lambda: stuck.messages[-1] == f"{log_thread.MOST_RECORDS + 4}")
-    assert stuck.messages[:2] == ["first", "5"]
+    told = "5 messages before the next one were dropped: a logging handler was stuck"
+    assert stuck.messages[:3] == ["first", told, "5"]
+    assert len(stuck.messages) == log_thread.MOST_RECORDS + 2
 
 
 def test_without_a_thread_to_be_had_it_is_handled_at_once(
