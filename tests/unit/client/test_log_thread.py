@@ -11,7 +11,7 @@ import pytest
 from fastprod.client import log_thread
 from fastprod.client.log_thread import LOG_THREAD
 from fastprod.log import Log
-from support.broker.sockets import until
+from support.broker.sockets import PATIENCE_S, until
 from support.engine.thread_refusal import no_thread
 from support.processes.child_python import run_python
 
@@ -36,7 +36,8 @@ class Stuck(logging.Handler):
 
 
 @pytest.fixture
-def stuck() -> Iterator[Stuck]:
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
+    monkeypatch.setattr(log_thread, "LONGEST_WAIT_S", PATIENCE_S)
     logger, handler = logging.getLogger(NAME), Stuck()
     logger.addHandler(handler)
     yield handler
@@ -99,7 +100,8 @@ def test_of_too_many_the_oldest_are_dropped_and_counted(stuck: Stuck) -> None:
     until(lambda: stuck.handled)
     say(*[f"{number}" for number in range(log_thread.MOST_RECORDS + 5)])
     stuck.may_go_on.set()
-    until(lambda: stuck.messages[-1] == f"{log_thread.MOST_RECORDS + 4}")
+    last = f"{log_thread.MOST_RECORDS + 4}"
+    until(lambda: stuck.handled[-1][0].getMessage() == last)
     told = "5 messages before the next one were dropped: a logging handler was stuck"
     assert stuck.messages[:3] == ["first", told, "5"]
     assert len(stuck.messages) == log_thread.MOST_RECORDS + 2
@@ -114,6 +116,7 @@ def test_without_a_thread_to_be_had_it_is_handled_at_once(
         def handle(self, record: logging.LogRecord) -> None:
             handled.append(record.getMessage())
 
+    monkeypatch.setattr(log_thread, "LONGEST_WAIT_S", PATIENCE_S)
     made = log_thread.LogThread()
     logger = made.handing(Noting(NAME))
     with no_thread(monkeypatch, "fastprod-log"):
@@ -127,9 +130,11 @@ def test_without_a_thread_to_be_had_it_is_handled_at_once(
 def test_a_child_of_a_fork_leaves_to_its_parent_what_was_said_there() -> None:
     script = """
         import json, logging, os, threading
+        from fastprod.client import log_thread
         from fastprod.client.log_thread import LOG_THREAD
         from fastprod.log import Log
 
+        log_thread.LONGEST_WAIT_S = 30.0
         handled, entered, may_go_on = [], threading.Event(), threading.Event()
 
         class Stuck(logging.Handler):

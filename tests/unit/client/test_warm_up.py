@@ -63,7 +63,7 @@ def test_leaders_that_stay_cold_are_told_with_a_reason() -> None:
 
 def test_a_missing_producer_id_is_told_with_its_reason() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"no broker has given .*: nobody knows it"):
-        World(has_producer_id=False).wait(0.1)
+        World(asks=0, has_producer_id=False).wait(0.1)
 
 
 def test_a_leader_that_refuses_us_ends_the_wait_at_once() -> None:

@@ -256,10 +256,11 @@ def test_messages_cut_anywhere_are_refused_with_an_error() -> None:
             feed(message[:end])
 
 
-name_text = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())
+printable = st.characters(exclude_categories=["C", "Z"], include_characters=" ")
+name_text = st.text(printable, min_size=1, max_size=20)
 
 
-@given(name_text, name_text, st.text(max_size=8).filter(lambda text: text.isprintable()))
+@given(name_text, name_text, st.text(printable, max_size=8))
 @settings(max_examples=30)
 def test_both_sides_agree_on_any_text(username: str, password: str, other: str) -> None:
     client = ScramClient("SCRAM-SHA-256", username, password, authorization_id=other)

@@ -19,6 +19,7 @@ from fastprod.client.connections.protocol_probe import (
     speaks_kafka,
     speaks_tls,
 )
+from support.broker.sockets import until
 from support.engine.thread_refusal import no_thread
 from support.security.authority import CertificateAuthority
 from support.security.tls_listener import CountingListener
@@ -60,6 +61,10 @@ def test_plain_text_is_told_from_tls(plain: Address) -> None:
 
 
 EVENT = ControlEvent(EventKind.ON_DISCONNECTED, slot=7)
+
+
+def no_probe_runs() -> bool:
+    return all(each.name != "fastprod-protocol-probe" for each in threading.enumerate())
 
 
 class Probes:
@@ -117,6 +122,7 @@ def test_a_probe_that_fails_has_found_nothing(
 
     monkeypatch.setattr(protocol_probe, "speaks_kafka", fail)
     assert not Probes(uses_tls=True).run(plain)
+    until(no_probe_runs, "the failure was told, which is not to be the next test's")
 
 
 def test_who_has_answered_speaks_as_we_do() -> None:

@@ -138,7 +138,7 @@ def test_an_error_whose_body_dribbles_ends_in_time(serve: Callable[[Serve], Serv
 
     server = serve(answer)
     with pytest.raises(urllib.error.HTTPError) as told:
-        ask(f"http://127.0.0.1:{server.port}/t", Bounds(None, 3 * ANSWER_S))
+        ask(f"http://127.0.0.1:{server.port}/t", Bounds(None, 4 * ANSWER_S))
     with told.value, pytest.raises(TimeoutError):
         told.value.read(1000)
 
