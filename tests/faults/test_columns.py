@@ -44,7 +44,7 @@ def by_topic(peer: Peer, topic: str, partitions: int) -> list[bytes]:
 def test_rows_of_several_topics_arrive_in_order_with_one_future(new_peer: PeerFactory) -> None:
     peer = new_peer({"a": 1, "b": 2})
     topics = pa.array(["a", "b", "a", "b", "b"]).dictionary_encode()
-    with quick_producer(peer, linger_ms=100) as producer:
+    with quick_producer(peer, linger_ms=60_000) as producer:  # the wait for them ends it
         future = producer.append_columns(
             topic=topics,
             values=pa.array([b"0", b"1", b"2", b"3", b"4"]),

@@ -76,7 +76,7 @@ def test_metadata_passes_requests_that_wait_for_their_answers(peer: Peer) -> Non
 
 def test_after_an_idle_close_the_backoff_is_kept(peer: Peer) -> None:
     """P-G.3.1, P-G.3.2: the first attempt comes after the base, and loses nothing."""
-    idle_ms, backoff_ms = 100, 400
+    idle_ms, backoff_ms = 1_000, 400
     with quick_producer(
         peer,
         connections_max_idle_ms=idle_ms,

@@ -89,7 +89,7 @@ def test_idle_connections_are_closed_quietly_and_made_anew(
     cluster = new_peer_cluster(3, {"t": 3})
     with (
         caplog.at_level(logging.WARNING),
-        quick_producer(cluster, connections_max_idle_ms=1_000) as producer,
+        quick_producer(cluster, connections_max_idle_ms=2_500) as producer,
     ):
         for round_number in range(2):
             for partition in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -405,12 +406,21 @@ def test_close_aborts_what_is_open(new_peer: PeerFactory, level: int) -> None:
 def test_close_lets_a_commit_go_on(new_peer: PeerFactory, level: int) -> None:
     """P-A.9.3, P-L.121 testTransactionalRequestsSentOnShutdown."""
     peer = new_peer({"t": 3}, features=features(level))
+
+    def release_once_closing() -> None:
+        peer.wait_until(lambda: producer.closed)
+        peer.wait_until_held()
+        peer.release()
+
     with transactional(peer) as producer:
         producer.begin_transaction()
         producer.send("t", b"a", partition=0)
-        peer.on(END_TXN).delay(0.2)
+        peer.on(END_TXN).hold()
         with pytest.raises(KafkaTimeoutError):
             producer.commit_transaction(0)
+        releasing = threading.Thread(target=release_once_closing)
+        releasing.start()
+    releasing.join(WAIT_S)
     assert [ended.committed for ended in peer.ended_transactions] == [True]
 
 
