@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from fastprod.spark.formats.column_types import FormatError
 from fastprod.spark.formats.library import load
 from fastprod.spark.formats.message_rows import message_array
+from fastprod.spark.formats.oneofs import oneofs_of
 from fastprod.spark.formats.schema_registry import registered_prefix
 
 PACKAGE: Final = "protobuf>=6.31"
@@ -81,13 +82,10 @@ class ProtobufEncoder:
     def encode(self, rows: pyarrow.RecordBatch) -> pyarrow.Array:
         """One message for each row; see `Encoder.encode`."""
         message_class = _message_class(self.descriptors, self.message)
-        oneofs = _oneofs(message_class.DESCRIPTOR, rows.schema.names)
+        oneofs = oneofs_of(message_class.DESCRIPTOR, rows.schema)
 
         def put(out: io.BytesIO, row: dict[str, Any]) -> None:
-            for names in oneofs:
-                held = [name for name in names if row[name] is not None]
-                if len(held) > 1:
-                    raise ValueError(f"{' and '.join(held)} are of one oneof, and none is null")
+            oneofs.check(row)
             message = message_class(**row)
             if not message.IsInitialized():
                 missing = ", ".join(message.FindInitializationErrors())
@@ -102,13 +100,6 @@ class ProtobufEncoder:
 def _message_class(descriptors: bytes, message: str) -> Any:
     factory = load("google.protobuf.message_factory", PACKAGE, "the format protobuf")
     return factory.GetMessageClass(_pool(descriptors).FindMessageTypeByName(message))
-
-
-def _oneofs(descriptor: Any, columns: list[str]) -> list[list[str]]:
-    """Columns of the same oneof; of two values the runtime would keep only the last."""
-    found = [[each.name for each in oneof.fields] for oneof in descriptor.oneofs]
-    among = [[name for name in names if name in columns] for names in found]
-    return [names for names in among if len(names) > 1]
 
 
 def _pool(descriptors: bytes) -> Any:
@@ -222,6 +213,12 @@ def _field_faults(kind: DataType, field: Any, where: str) -> Iterator[str]:
     if isinstance(kind, MapType) and is_map:
         entry = field.message_type.fields_by_name
         yield from _single_faults(kind.keyType, entry["key"], f"{where}.key")
+        if isinstance(kind.valueType, TimestampType):
+            yield (
+                f"column {where!r} is of type {kind.simpleString()}: protobuf's runtime takes no "
+                f"times as values of a map; give structs of seconds and nanos in their place, by "
+                f"transform_values()"
+            )
         yield from _single_faults(kind.valueType, entry["value"], f"{where}.value")
     elif isinstance(kind, ArrayType) and field.is_repeated and not is_map:
         yield from _single_faults(kind.elementType, field, f"{where}.element")

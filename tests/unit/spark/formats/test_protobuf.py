@@ -16,10 +16,12 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DoubleType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from fastprod.spark.formats import protobuf
@@ -162,6 +164,93 @@ def test_a_row_with_two_values_of_a_oneof_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRow, match="a and b are of one oneof") as caught:
         encoder.encode(rows)
     assert caught.value.index == 2
+
+
+EITHER = pyarrow.struct([("a", pyarrow.int64()), ("b", pyarrow.int64())])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "fine", "bad"),
+    [
+        ("inner", EITHER, {"a": 1}, {"a": 1, "b": 2}),
+        ("list", pyarrow.list_(EITHER), [{"a": 1}, {"b": 2}], [{"a": 1}, {"a": 1, "b": 2}]),
+        (
+            "map",
+            pyarrow.map_(pyarrow.string(), EITHER),
+            [("x", {"a": 1}), ("y", {"b": 2})],
+            [("x", {"a": 1}), ("y", {"a": 1, "b": 2})],
+        ),
+        (
+            "deep",
+            pyarrow.struct([("inner", EITHER)]),
+            {"inner": {"a": 1}},
+            {"inner": {"a": 1, "b": 2}},
+        ),
+    ],
+)
+def test_two_values_of_a_oneof_in_a_message_of_the_row_are_refused(
+    tmp_path: Path, column: str, kind: pyarrow.DataType, fine: Any, bad: Any
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="p", syntax="proto3")
+    either = file.message_type.add(name="Either")
+    either.oneof_decl.add(name="either")
+    for number, name in enumerate(("a", "b"), 1):
+        either.field.add(name=name, number=number, type=INT64, label=1, oneof_index=0)
+    row = file.message_type.add(name="Row")
+    entry = row.nested_type.add(name="MapEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=STRING, label=1)
+    entry.field.add(name="value", number=2, type=MESSAGE, label=1, type_name=".p.Either")
+    for number, (name, label, of) in enumerate(
+        (
+            ("inner", 1, "Either"),
+            ("list", 3, "Either"),
+            ("map", 3, "Row.MapEntry"),
+            ("deep", 1, "Row"),
+        )
+    ):
+        row.field.add(name=name, number=number + 1, type=MESSAGE, label=label, type_name=f".p.{of}")
+    path = tmp_path / "o.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    rows = pyarrow.RecordBatch.from_pydict({column: pyarrow.array([fine, None, bad], kind)})
+    encoder = plan(from_arrow_schema(rows.schema), path)
+    assert len(encoder.encode(rows.slice(0, 2))) == 2
+    with pytest.raises(BadRow, match=r"\.a and .*\.b are of one oneof") as caught:
+        encoder.encode(rows)
+    assert caught.value.index == 2
+
+
+def test_times_in_a_map_are_refused_before_any_row(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="m.proto",
+        package="p",
+        syntax="proto3",
+        dependency=["google/protobuf/timestamp.proto"],
+    )
+    row = file.message_type.add(name="Row")
+    entry = row.nested_type.add(name="TimesEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=STRING, label=1)
+    entry.field.add(
+        name="value", number=2, type=MESSAGE, label=1, type_name=".google.protobuf.Timestamp"
+    )
+    row.field.add(name="times", number=1, type=MESSAGE, label=3, type_name=".p.Row.TimesEntry")
+    path = tmp_path / "m.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    times = MapType(StringType(), TimestampType())
+    with pytest.raises(FormatError, match=r"'times' is of type map<string,timestamp>: .*structs"):
+        plan(StructType().add("times", times), path)
+    parts = StructType().add("seconds", LongType()).add("nanos", IntegerType())
+    encoder = plan(StructType().add("times", MapType(StringType(), parts)), path)
+    kind = pyarrow.map_(
+        pyarrow.string(), pyarrow.struct([("seconds", pyarrow.int64()), ("nanos", pyarrow.int32())])
+    )
+    rows = pyarrow.RecordBatch.from_pydict(
+        {"times": pyarrow.array([[("x", {"seconds": 5, "nanos": 6})]], kind)}
+    )
+    (message,) = encoder.encode(rows).to_pylist()
+    found = protobuf._message_class(encoder.descriptors, "p.Row").FromString(message)
+    assert (found.times["x"].seconds, found.times["x"].nanos) == (5, 6)
 
 
 def test_a_row_without_a_field_that_is_required_is_told_by_its_number(tmp_path: Path) -> None:
