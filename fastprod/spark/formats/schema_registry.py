@@ -5,6 +5,7 @@ The wire format is a zero byte and the id as four bytes, big-endian.  Workers ne
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,6 +19,17 @@ from fastprod.spark.formats.library import load
 
 URL: Final = "schema.registry.url"
 _PACKAGE: Final = "confluent-kafka[schemaregistry]"
+_TIMEOUT: Final = "timeout"
+_TIMEOUT_S: Final = 10.0  # of each try; its client would wait for ever
+_NUMBERS: Final = (
+    _TIMEOUT,
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+)
+"""Settings that its client takes as numbers alone."""
 
 
 def registered_prefix(
@@ -28,7 +40,7 @@ def registered_prefix(
     Args:
         options: names in lower case; those that begin with schema.registry. are settings of
             confluent_kafka's SchemaRegistryClient; what they refer to, such as ``${env:NAME}``, is
-            put in place here, on the driver.
+            put in place here, on the driver.  schema.registry.timeout is in seconds, 10 by default.
         topic: of all rows.
         part: "value" or "key"; the subject is <topic>-value or <topic>-key.
         schema: its text.
@@ -39,9 +51,11 @@ def registered_prefix(
 
     Raises:
         ConfigError: what a setting refers to is not there.
-        FormatError: there is no topic, the client is missing, or the registry refuses.
+        FormatError: there is no topic, a setting is wrong, the client is missing, or the registry
+            refuses or does not answer.
 
-    Blocks: for the registry, by its client's own time-outs.
+    Blocks: for the registry, 10 s for each of four tries and some seconds between them, unless its
+    settings say otherwise.
     """
     if not options.get(URL, "").strip():
         return b""
@@ -51,16 +65,38 @@ def registered_prefix(
             f"name their own topics have none in common"
         )
     settings = {
-        name.removeprefix(REGISTRY): plain_text(resolved(name, value.strip()))
+        name.removeprefix(REGISTRY): _setting(name, plain_text(resolved(name, value.strip())))
         for name, value in options.items()
         if name.startswith(REGISTRY)
     }
+    settings.setdefault(_TIMEOUT, _TIMEOUT_S)
     number = _registered(tuple(sorted(settings.items())), f"{topic}-{part}", schema, kind)
     return struct.pack(">bI", 0, number)
 
 
+def _setting(name: str, text: str) -> str | float:
+    """A setting as its client takes it.
+
+    Raises:
+        FormatError: it has to be a number, and is none.
+    """
+    if name.removeprefix(REGISTRY) not in _NUMBERS:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    is_timeout = name == REGISTRY + _TIMEOUT
+    if not math.isfinite(number) or number < 0 or (is_timeout and not number):
+        wanted = "seconds, more than 0" if is_timeout else "a number, 0 or more"
+        raise FormatError(f"{name} = {text!r}: must be {wanted}")
+    return number
+
+
 @lru_cache(maxsize=16)
-def _registered(given: tuple[tuple[str, str], ...], subject: str, schema: str, kind: str) -> int:
+def _registered(
+    given: tuple[tuple[str, str | float], ...], subject: str, schema: str, kind: str
+) -> int:
     """The schema's id; cached, as a stream asks for it twice in each micro-batch."""
     library = load("confluent_kafka.schema_registry", _PACKAGE, URL)
     settings = dict(given)
@@ -75,13 +111,25 @@ def _registered(given: tuple[tuple[str, str], ...], subject: str, schema: str, k
                 f"{subject}: {type(error).__name__}: {error}",
                 settings,
             )
+            + _hint(error, settings)
         ) from None
 
 
-def _without_secrets(text: str, settings: Mapping[str, str]) -> str:
+def _hint(error: Exception, settings: Mapping[str, str | float]) -> str:
+    """What to change if the registry took too long."""
+    if not type(error).__name__.endswith("Timeout"):
+        return ""
+    return (
+        f"; each try has {settings[_TIMEOUT]:g} s: see whether it runs there, or raise "
+        f"{REGISTRY}{_TIMEOUT}"
+    )
+
+
+def _without_secrets(text: str, settings: Mapping[str, str | float]) -> str:
     """The message without passwords, those in the URL among them."""
-    secrets = [value for name, value in settings.items() if name != "url"]
-    for url in settings["url"].split(","):
+    texts = {name: value for name, value in settings.items() if isinstance(value, str)}
+    secrets = [value for name, value in texts.items() if name != "url"]
+    for url in texts["url"].split(","):
         login, at, _ = url.partition("://")[2].rpartition("@")
         secrets += [login] if at else []
     for secret in filter(None, secrets):

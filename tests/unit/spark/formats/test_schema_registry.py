@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow
 import pytest
+from confluent_kafka import schema_registry
 from pyspark.sql.types import LongType, StructType
 
 from fastprod.errors import ConfigError
@@ -128,3 +130,42 @@ def test_a_reference_to_nothing_is_told(registry: Registry) -> None:
 def test_a_setting_that_the_client_does_not_know_is_told(registry: Registry) -> None:
     with pytest.raises(FormatError, match=r"did not register .*Unrecognized"):
         avro.plan(SCHEMA, {**options(registry), "schema.registry.x": "1"}, "orders", "value")
+
+
+def test_a_registry_that_does_not_answer_is_told(registry: Registry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {
+            "schema.registry.url": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "schema.registry.timeout": "0.1",
+            "schema.registry.max.retries": "0",
+        }
+        with pytest.raises(FormatError, match=r"ReadTimeout.*0\.1 s.* schema\.registry\.timeout"):
+            avro.plan(SCHEMA, given, "orders", "value")
+
+
+def test_the_client_waits_for_some_seconds_by_default(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+    client = schema_registry.SchemaRegistryClient
+
+    def made(settings: dict[str, Any]) -> Any:
+        given.append(settings)
+        return client(settings)
+
+    monkeypatch.setattr(schema_registry, "SchemaRegistryClient", made)
+    avro.plan(SCHEMA, options(registry), "default", "value")
+    numbers = {"schema.registry.timeout": "2", "schema.registry.retries.wait.ms": " 5 "}
+    avro.plan(SCHEMA, {**options(registry), **numbers}, "numbers", "value")
+    assert [each["timeout"] for each in given] == [10, 2]
+    assert given[1]["retries.wait.ms"] == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("timeout", "0"), ("timeout", "soon"), ("max.retries", "-1")]
+)
+def test_a_setting_that_is_no_number_is_refused(registry: Registry, name: str, value: str) -> None:
+    given = {**options(registry), f"schema.registry.{name}": value}
+    with pytest.raises(FormatError, match=rf"schema\.registry\.{name} = '{value}': must be"):
+        avro.plan(SCHEMA, given, "orders", "value")
+    assert registry.asked == []
