@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import socket
 import threading
@@ -13,7 +14,6 @@ from typing import Any
 
 import pyarrow
 import pytest
-from confluent_kafka import schema_registry
 from pyspark.sql.types import LongType, StructType
 
 from fastprod.errors import ConfigError
@@ -147,13 +147,14 @@ def test_the_client_waits_for_some_seconds_by_default(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[dict[str, Any]] = []
-    client = schema_registry.SchemaRegistryClient
+    library = importlib.import_module("confluent_kafka.schema_registry")
+    client = library.SchemaRegistryClient
 
     def made(settings: dict[str, Any]) -> Any:
         given.append(settings)
         return client(settings)
 
-    monkeypatch.setattr(schema_registry, "SchemaRegistryClient", made)
+    monkeypatch.setattr(library, "SchemaRegistryClient", made)
     avro.plan(SCHEMA, options(registry), "default", "value")
     numbers = {"schema.registry.timeout": "2", "schema.registry.retries.wait.ms": " 5 "}
     avro.plan(SCHEMA, {**options(registry), **numbers}, "numbers", "value")
