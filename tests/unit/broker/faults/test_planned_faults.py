@@ -63,7 +63,7 @@ class PlannedWorld(BrokerWorld):
         return self.post("Produce", 9, message)
 
     def codes(self, *places: tuple[str, int]) -> list[int]:
-        answer = self.post_produce(*places).answer
+        answer = self.post_produce(*places).wait()
         return [each.error_code for topic in answer.responses for each in topic.partition_responses]
 
     def end_offset(self, topic: str = "t", partition: int = 0) -> int:

@@ -83,8 +83,8 @@ def test_a_channel_that_vanished_before_the_send_is_only_counted(selector: Faili
         pending = stage.next_request()
         selector.fail("send", KeyError(pending.connection.channel_id))
         pending.respond([b"x"], on_complete=lambda: done.append(True))
-        stage.until(lambda: stage.metrics_of().request_count == 1)
-        assert done == [True]
+        stage.until(lambda: done == [True])
+        assert stage.metrics_of().request_count == 1
         lost.close()
         other = stage.connect()
         other.sendall(request())
