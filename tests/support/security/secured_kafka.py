@@ -12,6 +12,7 @@ from typing import Final
 import confluent_kafka.admin as confluent_admin
 
 from kafka_cluster import KafkaCluster
+from support.broker.sockets import until
 from support.security.authority import CertificateAuthority
 
 USER: Final = "ada"
@@ -152,7 +153,7 @@ def secure(kafka: KafkaCluster, authority: CertificateAuthority) -> Secured:
 
 
 def set_password(kafka: KafkaCluster, user: str, password: str) -> None:
-    """Add a user for SCRAM, or change the password; blocks until Kafka has it."""
+    """Add a user for SCRAM, or change the password; blocks until each node lets the user in."""
     admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     strengths = (
         confluent_admin.ScramMechanism.SCRAM_SHA_256,
@@ -165,10 +166,26 @@ def set_password(kafka: KafkaCluster, user: str, password: str) -> None:
         )
         for future in admin.alter_user_scram_credentials([change]).values():
             future.result(_REQUEST_S)
+    for server in kafka.bootstrap("CLEAR").split(","):
+        _log_in(server, user, password)
+
+
+def _log_in(server: str, user: str, password: str) -> None:
+    """Try until a node takes the password: it hears of it after who has set it."""
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": server,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": password,
+        "reconnect.backoff.max.ms": 200,
+        "log_level": 0,
+    }
+    confluent_admin.AdminClient(settings).list_topics(timeout=_REQUEST_S)
 
 
 def deny(kafka: KafkaCluster, user: str, topic: str) -> None:
-    """Forbid a user to do anything with a topic; blocks until Kafka has taken it."""
+    """Forbid a user to do anything with a topic; blocks until Kafka's one node has heard of it."""
     admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     rule = confluent_admin.AclBinding(
         confluent_admin.ResourceType.TOPIC,
@@ -181,6 +198,16 @@ def deny(kafka: KafkaCluster, user: str, topic: str) -> None:
     )
     for future in admin.create_acls([rule]).values():
         future.result(_REQUEST_S)
+    same = confluent_admin.AclBindingFilter(
+        confluent_admin.ResourceType.TOPIC,
+        topic,
+        confluent_admin.ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        confluent_admin.AclOperation.ALL,
+        confluent_admin.AclPermissionType.DENY,
+    )
+    until(lambda: admin.describe_acls(same).result(_REQUEST_S) == [rule], f"{rule} is in force")
 
 
 def unsecured_token(life_s: float, user: str = USER) -> tuple[str, float]:
