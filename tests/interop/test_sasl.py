@@ -188,11 +188,12 @@ def test_a_password_that_changes_costs_no_record(
     """At the broker and by `set_sasl_credentials`, while records are sent."""
     name = topic(secured.kafka)
     secured_kafka.set_password(secured.kafka, "bob", "first")
-    renew_after(monkeypatch, 0.5, 0.5)  # not between the two changes
+    renew_after(monkeypatch, 0.8, 0.8)  # not between the two changes
     with producer(
         secured, "SCRAM-SHA-512", sasl_username="bob", sasl_password="first", linger_ms=0
     ) as made:
         futures = [made.send(name, b"before")]
+        futures[0].result(WAIT_S)  # all connections are there, which need the first password
         secured_kafka.set_password(secured.kafka, "bob", "second")
         made.set_sasl_credentials("bob", "second")
         renew_after(monkeypatch, 0.25, 0.35)
