@@ -19,6 +19,7 @@ import kafka_admin
 from conftest import TopicFactory
 from fastprod.cli.command import fastprod
 from fastprod.cli.commands import demo as demo_module
+from fastprod.cli.output import progress_bar
 from fastprod.cli.records import read_back
 from fastprod.cli.records.read_back import ForeignReader
 from kafka_cluster import KafkaCluster
@@ -29,6 +30,7 @@ from support.records.readers import (
     read_with_kafka_python,
 )
 from support.security.secured_kafka import Secured
+from unit.cli.conftest import StandingClock
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -165,7 +167,10 @@ def test_perf_stopped_by_ctrl_c_tells_what_was_delivered(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
     name = topic(kafka)
-    options = ("--num-records", "1000000000", "--record-size", "10", "--throughput", "2000")
+    options = (
+        *("--num-records", "1000000000", "--record-size", "10", "--throughput", "2000"),
+        *("--reporting-interval", "0"),  # no line of its progress, however long it takes
+    )
     servers = kafka.bootstrap_servers
     with Child(COMMAND, "perf", "--topic", name, *options, "-b", servers) as child:
         wait_until(lambda: end_offsets(servers, name)[0] > 300)
@@ -202,6 +207,8 @@ def test_the_demo_reads_back_what_it_sent_and_removes_its_topic(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch, reader: ForeignReader
 ) -> None:
     monkeypatch.setattr(demo_module, "installed_reader", lambda: reader)
+    # No line of its progress comes, however slow it is.
+    monkeypatch.setattr(progress_bar, "time", StandingClock())
     options = ("--records", "4000", "--record-size", "200", "--compression", "lz4")
     result = run("demo", "-b", kafka.bootstrap_servers, *options)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -66,8 +66,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StandingClock:
 
 
 @pytest.fixture
-def run() -> Run:
-    """`run("produce", "topic", "-", input=b"line")`; what a command does not catch is raised."""
+def run(clock: StandingClock) -> Run:
+    """`run("produce", "topic", "-", input=b"line")`; what a command does not catch is raised.
+
+    However slow it is, no line of its progress comes.
+    """
 
     def invoke(*args: str, input: bytes | None = None) -> Result:
         result = CliRunner().invoke(fastprod, args, input=input)
@@ -79,11 +82,11 @@ def run() -> Run:
 
 
 @pytest.fixture
-def free_port() -> int:
-    """A port of loopback where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+def free_port() -> Iterator[int]:
+    """A port of loopback where nothing listens, held so that nobody else comes to have it."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.fixture
