@@ -213,11 +213,11 @@ def test_refusing_and_a_node_that_is_not_there(proxy: ChaosProxy, client: socket
         connect_and_wait(proxy.ports[0])
     assert said(client, b"b") == b"b"
     proxy.set(0, GOOD)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    proxy.lead_to([port, port])
-    with pytest.raises(ConnectionResetError):
-        connect_and_wait(proxy.ports[0])
+    with socket.socket() as held:  # so that nobody else comes to have the port
+        held.bind(("127.0.0.1", 0))
+        proxy.lead_to([held.getsockname()[1]] * 2)
+        with pytest.raises(ConnectionResetError):
+            connect_and_wait(proxy.ports[0])
 
 
 def connect_and_wait(port: int) -> None:
