@@ -178,6 +178,7 @@ def test_the_child_of_a_fork_does_not_wait_for_a_close_of_the_parents(peer: Peer
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not closing.done()
+    peer.wait_until_held()
     peer.release()
     loop.run_until_complete(asyncio.wait_for(closing, WAIT_S))
     loop.close()
