@@ -66,9 +66,9 @@ def test_a_server_that_is_no_kafka_is_exit_code_3(
 def test_a_silent_server_is_waited_for_no_longer_than_the_timeout(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        result = run("doctor", "-b", where, "--timeout", "0.2")
+        result = run("doctor", "-b", where, "--timeout", "2")
     assert result.exit_code == 3
-    assert "did not answer ApiVersions within 0.2 s" in result.stderr
+    assert "did not answer ApiVersions within 2 s" in result.stderr
 
 
 def test_an_unknown_host_and_a_refused_port_are_exit_code_3(run: Run, free_port: int) -> None:

@@ -159,7 +159,7 @@ def test_an_unknown_host_and_a_refused_port_are_exit_code_3(run: Run, free_port:
 
 def test_a_topic_that_is_not_there_is_exit_code_3(run: Run, peer: Peer) -> None:
     servers = peer.bootstrap_servers
-    result = run("produce", "none", "-b", servers, "--timeout", "1.0", input=b"a\n")
+    result = run("produce", "none", "-b", servers, "--timeout", "3", input=b"a\n")
     assert result.exit_code == 3
     assert "Topic none not present in metadata after" in result.stderr
 

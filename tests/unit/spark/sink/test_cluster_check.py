@@ -14,6 +14,7 @@ from support.processes.leak_guard import nothing_is_left
 __all__ = ["nothing_is_left"]
 
 INVALID_TOPIC = 17
+PATIENT = {"kafka.max.block.ms": "10000"}
 
 
 def options_for(servers: str, topic: str | None, **more: str) -> SinkOptions:
@@ -26,7 +27,7 @@ def test_a_cluster_is_looked_at_once(peer: Peer, topic: str | None, idempotent: 
     options = options_for(
         peer.bootstrap_servers,
         topic,
-        **{"kafka.enable.idempotence": idempotent, "kafka.max.block.ms": "10000"},
+        **{"kafka.enable.idempotence": idempotent, **PATIENT},
     )
     check_cluster(options)
     asked = len(peer.requests(METADATA))
@@ -44,7 +45,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_the_way_out(topic: str | No
 
 def test_what_failed_is_looked_at_again(peer: Peer) -> None:
     peer.set_topic_error("t", INVALID_TOPIC)
-    options = options_for(peer.bootstrap_servers, "t")
+    options = options_for(peer.bootstrap_servers, "t", **PATIENT)
     with pytest.raises(KafkaError, match="INVALID_TOPIC"):
         check_cluster(options)
     peer.set_topic_error("t", 0)

@@ -134,7 +134,7 @@ def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(
     os.mkfifo(path)
     given = source(report_path=str(path))
     kept = signal.signal(signal.SIGALRM, _raise_timeout)
-    signal.alarm(10)
+    signal.alarm(60)
     try:
         with pytest.raises(ConfigError, match=r"fastprod\.report\.path"):
             given.writer(VALUE, overwrite=False)
