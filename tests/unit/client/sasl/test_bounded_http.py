@@ -79,7 +79,10 @@ def reason(error: BaseException) -> object:
 def read_request(connection: socket.socket) -> bytes:
     found = b""
     while not found.endswith(b"hush"):
-        found += connection.recv(65_536)
+        part = connection.recv(65_536)
+        if not part:
+            raise ConnectionError("the client's time was over before it had asked")
+        found += part
     return found
 
 
