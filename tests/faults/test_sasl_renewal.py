@@ -78,14 +78,15 @@ def test_a_session_is_renewed_on_a_second_connection(new_peer: PeerFactory) -> N
     offer_sasl(peer, "PLAIN", lifetime_ms=OFTEN_MS)
     with sasl_producer(peer, linger_ms=0) as producer:
         sent = 0
-        while renewals(producer) < 3:
+        turns: set[int] = set()
+        while renewals(producer) < 3 or len(turns) < 2:
             assert producer.send("t", b"x").result(WAIT_S).offset == sent
             sent += 1
+            turns.add(peer.requests(PRODUCE)[-1].connection)
         assert metric(producer, "record-retry-total") == 0
         assert metric(producer, "failed-reauthentication-total") == 0
         assert metric(producer, "successful-authentication-total") == 2
     check_turns(peer)
-    assert len({request.connection for request in peer.requests(PRODUCE)}) >= 2
     for each in peer.connections:
         asked_first = asked(peer, each.number)[: len(EXCHANGE)]
         assert asked_first == EXCHANGE[: len(asked_first)], "the last ones may not have come far"
@@ -124,23 +125,24 @@ def test_what_is_in_flight_is_waited_for(new_peer: PeerFactory) -> None:
     offer_sasl(peer, "PLAIN", lifetime_ms=OFTEN_MS)
     with sasl_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"first").result(WAIT_S)
-        peer.on(PRODUCE).on_connection(LEADER).hold()
+        peer.on(PRODUCE).hold()
         futures = [producer.send("t", b"held")]
         peer.wait_until_held()
+        leader = peer.held[0].connection  # not the first one any more if the machine is slow
         authenticated = len(peer.requests(SASL_AUTHENTICATE))
         # The one to the bootstrap server is renewed at once, the other one is ready and waits.
         wait_until(producer, lambda: renewals(producer) >= 1)
         peer.wait_until(lambda: len(peer.requests(SASL_AUTHENTICATE)) >= authenticated + 2)
         futures += [producer.send("t", b"%d" % number) for number in range(5)]
         assert not any(each.done() for each in futures)
-        assert not any(map(is_second, peer.requests(PRODUCE)))
+        assert not any(each.connection > leader for each in peer.requests(PRODUCE))
         peer.release()
         assert [each.result(WAIT_S).offset for each in futures] == [1, 2, 3, 4, 5, 6]
         wait_until(producer, lambda: renewals(producer) >= 2)
         assert producer.send("t", b"last").result(WAIT_S).offset == 7
         assert metric(producer, "record-retry-total") == 0
     check_turns(peer)
-    assert is_second(peer.requests(PRODUCE)[-1])
+    assert peer.requests(PRODUCE)[-1].connection > leader
 
 
 def refuse_connections(peer: Peer) -> None:
