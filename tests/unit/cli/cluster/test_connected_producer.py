@@ -38,7 +38,7 @@ def test_a_listener_that_wants_sasl_is_told_at_once(peer: Peer) -> None:
 
 def test_a_topic_that_is_not_there_is_told_after_the_timeout(peer: Peer) -> None:
     with pytest.raises(Unreachable, match="Topic none not present"):
-        connected_producer(client(peer.bootstrap_servers, 1.0), "none")
+        connected_producer(client(peer.bootstrap_servers, 2.0), "none")
 
 
 def test_a_name_that_no_topic_can_have_is_a_usage_error(peer: Peer) -> None:

@@ -84,11 +84,15 @@ def test_a_broker_that_falls_silent_is_given_up_after_the_delivery_timeout(
     run: Run, single: Peer
 ) -> None:
     single.on(PRODUCE).silence().always()
-    bounds = ("-X", "delivery.timeout.ms=400", "-X", "request.timeout.ms=300", "-X", "linger.ms=0")
+    # Long enough for the answers before the silence.
+    bounds = (
+        *("-X", "delivery.timeout.ms=1600", "-X", "request.timeout.ms=1500"),
+        *("-X", "linger.ms=0"),
+    )
     result = run("produce", "one", "-b", single.bootstrap_servers, *bounds, input=b"a\nb\n")
     assert result.exit_code == 1
     assert "0 records delivered, 2 failed; the first:" in result.stderr
-    assert "delivery_timeout_ms = 400" in result.stderr
+    assert "delivery_timeout_ms = 1,600" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
