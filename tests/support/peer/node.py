@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from collections import deque
@@ -135,6 +136,8 @@ class Node:
             filler.setblocking(False)
             filler.connect_ex((HOST, self.port))
             self._fillers.append(filler)
+        # The queue has room for one: it is full when one of them is in it.
+        select.select([], self._fillers, [], self._journal.patience_s)
 
     def _bind(self, port: int) -> None:
         self._close_listener()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 
 import pytest
@@ -87,6 +88,7 @@ def test_a_full_listener_times_out() -> None:
             for each in filling:
                 each.setblocking(False)
                 each.connect_ex(listening.getsockname())
+            assert select.select([], filling, [], TIMEOUT_S)[1], "there is room for one"
             error = trouble(where, SHORT_S)
         finally:
             for each in filling:
