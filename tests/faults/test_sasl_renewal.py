@@ -200,9 +200,13 @@ def test_without_a_second_connection_the_first_one_authenticates_again(
     """P-G.10.7: in time, with no record lost or sent again."""
     peer = sasl_peer(new_peer)
     offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    meets_all = misfortune in (refuse_connections, drop_connections)
+    if not meets_all:
+        misfortune(peer)
     with sasl_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"first").result(WAIT_S)
-        misfortune(peer)
+        if meets_all:  # the first ones, too
+            misfortune(peer)
         sent = 1
         while renewals(producer) < 2:
             assert producer.send("t", b"x").result(WAIT_S).offset == sent

@@ -20,6 +20,7 @@ from fastprod.errors import KafkaTimeoutError, ProducerClosedError
 from fastprod.protocol.api_keys import PRODUCE
 from mock_cluster import MockCluster
 from support.broker.black_hole import black_hole, frozen
+from support.broker.sockets import until
 from support.engine.quick_producer import quick_producer
 from support.peer.fixtures import PeerClusterFactory
 from support.processes import leak_guard
@@ -169,9 +170,14 @@ def test_an_interrupted_flush_leaves_no_hurry_behind(new_peer_cluster: PeerClust
 def test_while_closing(producer: KafkaProducer, mock_cluster: MockCluster) -> None:
     """P-A.9.7, P-L.10 shouldCloseProperlyAndThrowIfInterrupted: it ends at once, then lets the
     interrupt through."""
+
+    def is_amid() -> None:
+        until(lambda: producer.closed)
+        time.sleep(AFTER_S)
+
     with frozen(mock_cluster.pid):
         future = producer.send("t", b"x")
-        interrupted("close()", producer.close)
+        interrupted("close()", producer.close, is_amid)
     assert producer.closed
     assert isinstance(future.exception(0), Exception)
     assert not any("fastprod-io" in name for name in leak_guard.threads().values())
