@@ -15,4 +15,6 @@ def test_free_ports_are_distinct_and_below_the_outgoing_range() -> None:
     assert max(ports) < lowest
     for port in ports:
         with socket.socket() as listener:
+            # As Kafka does: connections of one that was there before may still be remembered.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
