@@ -68,11 +68,14 @@ SURVIVED: list[tuple[str, Plan]] = [
 ]
 
 
-@pytest.mark.parametrize("plan", [each for _, each in SURVIVED], ids=[name for name, _ in SURVIVED])
-def test_each_record_is_there_once_and_in_order(broker: Broker, plan: Plan) -> None:
+@pytest.mark.parametrize(("name", "plan"), SURVIVED, ids=[name for name, _ in SURVIVED])
+def test_each_record_is_there_once_and_in_order(broker: Broker, name: str, plan: Plan) -> None:
     """B-G2 and B-C6.2: with idempotence, whatever happens to requests and answers."""
     plan(broker.faults)
-    with new_producer(broker, request_timeout_ms=1_000, batch_size=1) as producer:
+    # Who waits for an answer that is dropped gives up soon; for slow ones nobody does: the first
+    # takes more than a second where a piece takes ten milliseconds, and would never be whole.
+    settings = {"request_timeout_ms": 1_000} if name == "drop" else {}
+    with new_producer(broker, batch_size=1, **settings) as producer:
         sent = [producer.send("t", b"%d" % n, partition=n % 2) for n in range(RECORDS)]
         told = [each.result(BOUND_S) for each in sent]
     broker.faults.reset()

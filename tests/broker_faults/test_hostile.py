@@ -123,7 +123,7 @@ def test_large_frames_that_stop_in_the_middle_take_no_more_than_the_pool(tmp_pat
         clients = [siege.connect() for _ in range(40)]
         for client in clients:
             client.sendall(struct.pack(">i", LIMIT_BYTES))
-        sent = siege.pump(clients, 40 * MIB, 20.0)
+        sent = siege.pump(clients, 40 * MIB, 20.0, POOL_BYTES)
         # Else nothing would have been proved.
         assert sent > POOL_BYTES
         siege.witness.await_more(3)

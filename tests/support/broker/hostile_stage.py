@@ -244,15 +244,24 @@ class Siege:
         for client in clients:
             client.close()
 
-    def pump(self, clients: list[socket.socket], each_bytes: int, seconds: float) -> int:
-        """Send so many zeros on each, as fast as the broker takes them; how many went out."""
+    def pump(
+        self, clients: list[socket.socket], each_bytes: int, seconds: float, least_bytes: int
+    ) -> int:
+        """Send so many zeros on each, as fast as the broker takes them; how many went out.
+
+        It ends after `seconds`, but goes on for the patience of a client, three times, while not
+        more than `least_bytes` are out.
+        """
         zeros = memoryview(bytes(MIB))
         left = dict.fromkeys(clients, each_bytes)
-        deadline = time.monotonic() + seconds
+        began_s = time.monotonic()
         sent = 0
         for client in clients:
             client.setblocking(False)
-        while left and time.monotonic() < deadline:
+        while left:
+            for_s = seconds if sent > least_bytes else 3 * PATIENCE_S
+            if time.monotonic() - began_s > for_s:
+                break
             before = sent
             for client in list(left):
                 try:
