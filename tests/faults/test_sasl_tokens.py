@@ -57,7 +57,9 @@ def test_tokens_are_renewed_in_the_background(new_peer: PeerFactory) -> None:
     with oauth_producer(peer, token, linger_ms=0) as producer:
         end_s = time.monotonic() + 5
         count = 0
-        while time.monotonic() < end_s:
+        # A busy machine may renew a session or two where they are.
+        while time.monotonic() < end_s or len(peer.connections) <= 2:
+            assert time.monotonic() < end_s + WAIT_S, "no session has a connection of its own"
             assert producer.send("t", b"x").result(WAIT_S).offset == count
             count += 1
             time.sleep(0.02 if time.monotonic() < end_s - 4 else 0.7)
@@ -65,7 +67,6 @@ def test_tokens_are_renewed_in_the_background(new_peer: PeerFactory) -> None:
         assert metrics["failed-reauthentication-total"] == 0
         assert metrics["failed-authentication-total"] == 0
         assert metrics["successful-reauthentication-total"] >= 3
-    assert len(peer.connections) > 2, "sessions are renewed on connections of their own"
     assert 3 <= len(made) <= 3 + (time.time() - made[0]) / 1.5, "one every 1.6 s, and two to spare"
 
 
