@@ -344,12 +344,27 @@ def test_a_whole_query_may_aggregate(load: Load, records: Records, table: str) -
             ("--where", "id in (select x from input)", "--value", "name", "--job-id", "j"),
             "(subquery)",
         ),
+        (
+            ("--sql", "select name value from input union all select 'x'", "--job-id", "j"),
+            "has rows that are not the input's",
+        ),
+        (
+            ("--sql", "select name value from input union all values ('x')", "--job-id", "j"),
+            "has rows that are not the input's",
+        ),
+        (
+            (
+                *("--job-id", "j", "--sql"),
+                "select name value from input union all select string(id) from range(2)",
+            ),
+            "has rows that are not the input's",
+        ),
     ],
 )
 def test_what_is_wrong_takes_one_line_and_exit_code_2(
     load: Load, records: Records, table: str, arguments: tuple[str, ...], told: str
 ) -> None:
-    result = load(table, *arguments)
+    result = load(table, *arguments, "--progress", "none")
     assert result.exit_code == 2, result.stderr
     assert told in result.stderr
     assert result.stderr.count("\n") == 1

@@ -52,6 +52,8 @@ _WHOLE: Final = (
     "Intersect",
     "Except",
 )
+# Parts of a plan that have rows of their own, which each group of files would bring anew.
+_OWN_ROWS: Final = ("OneRowRelation", "LocalRelation", "Range")
 
 
 def reader_defaults(kind: str, given: Mapping[str, str], *, is_tabbed: bool) -> dict[str, str]:
@@ -141,15 +143,23 @@ def check_by_row(frame: DataFrame) -> None:
     """Refuse a query in which a row depends on more than one row of the input.
 
     Raises:
-        InputError: it has an aggregate, a window, a limit, an order, a join or a subquery.
+        InputError: it has an aggregate, a window, a limit, an order, a join or a subquery, or rows
+            that are not the input's.
     """
     plan = frame._jdf.queryExecution().analyzed()
-    found = [name for name in _WHOLE if _has_node(plan.treeString(), name)]
+    tree = plan.treeString()
+    found = [name for name in _WHOLE if _has_node(tree, name)]
     found += ["subquery"] if plan.subqueriesAll().size() else []
     if found:
         raise InputError(
             f"with --job-id the files are loaded one group after the other, and this query needs "
             f"all rows at once ({', '.join(found)}): leave out --job-id, or make it row by row"
+        )
+    if any(_has_node(tree, name) for name in _OWN_ROWS):
+        raise InputError(
+            "with --job-id the files are loaded one group after the other, and this query has rows "
+            "that are not the input's, which each group would bring anew: leave out --job-id, or "
+            "send these rows by themselves"
         )
 
 
