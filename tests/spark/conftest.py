@@ -15,7 +15,7 @@ from kafka_cluster import KafkaCluster
 from support.spark.sink import SparkSink, spark_session
 
 # A session's first test starts a JVM, Kafka and Spark's Python processes.
-FIRST_TEST_S = 300
+FIRST_TEST_S = 600
 HERE = Path(__file__).parent
 
 

@@ -94,7 +94,7 @@ def test_types_that_spark_refuses_for_its_own_sink_are_refused_with_the_usual_wo
 
 
 def test_a_cluster_that_does_not_answer_is_told_by_the_driver(ours: SparkSink) -> None:
-    options = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__max__block__ms": "300"}
+    options = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__max__block__ms": "3000"}
     outcome = ours.write("select 'v' value", topic="t", **options)
     assert outcome.error is not None
     assert "PYTHON_DATA_SOURCE_ERROR" in outcome.error

@@ -21,7 +21,7 @@ from fastprod.spark.sink.commit_total import CommitTotal
 from fastprod.spark.sink.options import sink_options
 from support.records.readers import read_with_confluent
 
-PATIENCE_S = 60
+PATIENCE_S = 400
 FIRST_FILE_S = int(time.time()) - 100
 
 

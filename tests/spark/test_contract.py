@@ -122,7 +122,7 @@ def test_a_dataframe_without_rows_writes_nothing(
 
 
 def test_without_rows_ours_alone_asks_whether_the_cluster_is_there(sink: SparkSink) -> None:
-    options = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__max__block__ms": "300"}
+    options = {"kafka__bootstrap__servers": "127.0.0.1:1", "kafka__max__block__ms": "3000"}
     outcome = sink.write("select 'v' value where false", topic="t", **options)
     if not sink.is_ours:
         assert outcome.error is None
@@ -232,7 +232,7 @@ def test_a_partition_that_the_topic_does_not_have_fails_naming_both(
     sink: SparkSink, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
     name = topic(kafka, partitions=2)
-    options = {"topic": name, "kafka__max__block__ms": "2000"}
+    options = {"topic": name, "kafka__max__block__ms": "4000"}
     outcome = sink.write("select 7 partition, 'v' value", **options)
     assert outcome.error is not None
     assert re.search(rf"(?i)partition 7.*{name}|{name}.*(numbered|partition) 7", outcome.error)

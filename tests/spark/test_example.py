@@ -22,7 +22,7 @@ from kafka_cluster import KafkaCluster
 from support.records.readers import read_with_confluent
 
 LINES = 4_000
-STREAM_S = 120
+STREAM_S = 400
 TOPICS = ("example-requests", "example-per-minute")
 PARTITIONS = 3
 ROOT = Path(__file__).parents[2]

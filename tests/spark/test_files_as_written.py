@@ -83,7 +83,7 @@ def readings(spark: SparkSession, folder: Path, made: FileSet) -> Iterator[tuple
             yield "json", Counter(map(frozen, found)), Counter(frozen(plain(r)) for r in objects)
 
 
-@time_limit(3000, least_s=300)
+@time_limit(3000, least_s=600)
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "orc", "text"])
 def test_files_are_read_as_they_were_written_or_refused(
     spark: SparkSession, tmp_path: Path, kind: str

@@ -27,7 +27,7 @@ from support.spark.sink import SparkSink, reports
 
 SEED = 20_261_120
 ROWS = 30_000
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 DOWN_S = 0.5
 # The rows of `support.spark.driver`, in two tasks.
 NUMBERED = (

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
+from support.broker.sockets import until
 from support.spark.sink import SparkSink, reports
 
-PATIENCE_S = 60
+PATIENCE_S = 400
 
 
 @pytest.fixture
@@ -53,6 +54,9 @@ def test_the_death_of_an_idle_worker_is_no_harm(ours: SparkSink, options: dict[s
     dead = {each["worker_pid"] for each in tasks(options)}
     for pid in dead:
         os.kill(pid, signal.SIGKILL)
+    # Java takes a process that Spark's daemon has not waited for yet for a living one, and a task
+    # may get each of the two.
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in dead))
     assert ours.write(rows, **options).error is None
     assert not dead & {each["worker_pid"] for each in tasks(options)}
     assert len(ours.records(options["topic"])) == 20

@@ -72,7 +72,7 @@ def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset("spark.sql.ui.explainMode")
-        context.listenerBus().waitUntilEmpty()
+        context.listenerBus().waitUntilEmpty(60_000)
         context.removeSparkListener(listener)
         listener.stop()
 

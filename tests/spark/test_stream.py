@@ -17,7 +17,7 @@ from kafka_cluster import KafkaCluster
 from support.spark.sink import SparkSink, reports
 
 Lines = Callable[[str], None]
-PATIENCE_S = 120
+PATIENCE_S = 400
 FIRST_FILE_S = int(time.time()) - 100
 
 

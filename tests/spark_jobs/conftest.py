@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-JOB_S = 300
+JOB_S = 600
 HERE = Path(__file__).parent
 
 

@@ -21,7 +21,7 @@ from fastprod.broker.broker import Broker
 from support.processes import process_tree
 from support.records.readers import end_offsets, read_with_confluent
 
-PATIENCE_S = 200.0
+PATIENCE_S = 400.0
 ROOT = Path(__file__).parents[2]
 VALUES = [f"v{number}" for number in range(1000)]
 

@@ -15,7 +15,7 @@ from support.records.readers import stream_with_confluent
 from support.spark.load_run import LoadRun, NumberedFiles
 from support.spark.standalone import StandaloneCluster
 
-JOB_S = 240.0
+JOB_S = 400.0
 CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

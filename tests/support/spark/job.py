@@ -28,7 +28,7 @@ from support.records.readers import ReadRecord, end_offsets
 from support.spark.sink import reports
 
 SCRIPT = Path(__file__).with_name("driver.py")
-START_S = 120.0
+START_S = 240.0
 GONE_S = 60.0
 _POLL_S = 0.1
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import spark_jars
 from support.records.readers import ReadRecord, read_with_confluent
 
-STREAM_S = 60
+STREAM_S = 400
 
 
 @dataclass

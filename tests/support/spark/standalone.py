@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +17,7 @@ from support.processes import process_tree
 from support.processes.closing import Closing
 from support.processes.process_tree import Process
 
-START_S = 90.0
+START_S = 240.0
 GONE_S = 60.0
 _CLASSES = "org.apache.spark.deploy"
 
@@ -41,9 +39,10 @@ class StandaloneCluster(Closing):
         self.folder = Path(tempfile.mkdtemp(prefix="fp-spark-"))
         self._processes: list[KeptProcess] = []
         try:
-            port = _free_port()
-            self.master = f"spark://127.0.0.1:{port}"
-            self._start("master", "master.Master", "--port", str(port))
+            self._start("master", "master.Master", "--port", "0")
+            self.master = self._processes[0].wait_for_output(
+                r"Starting Spark master at (spark://127\.0\.0\.1:\d+)\s", START_S
+            )[1]
             self._processes[0].wait_for_output("elected leader", START_S)
             for number in range(worker_count):
                 self._start(f"worker-{number}", "worker.Worker", "--cores", "1", self.master)
@@ -91,8 +90,3 @@ class StandaloneCluster(Closing):
         for left in process_tree.wait_until_gone(below, GONE_S):
             left.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
