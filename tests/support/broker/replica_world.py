@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastprod.broker.cluster.cluster import NodeAddress
+from fastprod.broker.cluster.partition import Partition
 from fastprod.broker.replica.replicated_partition import ReplicatedPartition
-from support.broker.world import BrokerWorld
+from support.broker.world import BrokerWorld, wait_for
 
 
 def replicated(world: BrokerWorld, **config: str) -> ReplicatedPartition:
@@ -12,6 +15,16 @@ def replicated(world: BrokerWorld, **config: str) -> ReplicatedPartition:
     found = world.state.topics.create("t", 1, 3, config).partitions[0]
     assert isinstance(found, ReplicatedPartition)
     return found
+
+
+def await_told(partition: Partition, is_so: Callable[[], bool]) -> None:
+    """Until a decision on a partition is so, and its nodes know: they are told a moment later."""
+
+    def holds() -> bool:
+        with partition.lock:  # held around both
+            return is_so()
+
+    wait_for(holds)
 
 
 def pause(world: BrokerWorld, *node_ids: int) -> None:

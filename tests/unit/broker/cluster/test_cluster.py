@@ -10,7 +10,7 @@ from fastprod.broker.cluster.cluster import RETRY_MS, NodeAddress, new_cluster_i
 from fastprod.broker.cluster.partition import NO_NODE
 from fastprod.broker.threads.clock import FakeClock
 from fastprod.error_codes import NONE, NOT_ENOUGH_REPLICAS
-from support.broker.replica_world import kill, replicated, up
+from support.broker.replica_world import await_told, kill, replicated, up
 from support.broker.world import BrokerWorld, batch_of, wait_for
 
 
@@ -94,7 +94,7 @@ def test_only_replicas_that_are_up_count_for_acks_of_all() -> None:
         assert world.produce(batch_of(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
         assert world.produce(batch_of(b"a"), acks=1).error_code == NONE
         world.state.cluster.node_up(NodeAddress(2, "127.0.0.1", 9002))
-        wait_for(lambda: topic.partitions[0].isr == [0, 2])
+        await_told(topic.partitions[0], lambda: topic.partitions[0].isr == [0, 2])
         assert world.produce(batch_of(b"a"), acks=-1).error_code == NONE
 
 
@@ -181,7 +181,7 @@ def test_a_disk_that_fails_leaves_everything_as_it_was_until_it_works(
             clock.advance(RETRY_MS)
             return (found.leader, found.leader_epoch, found.isr) == (1, 1, [1])
 
-        wait_for(is_settled)
+        await_told(found, is_settled)
         assert world.produce(batch_of(b"a"), node_id=1).error_code == NONE
         for node_id in (0, 2):
             up(world, node_id)

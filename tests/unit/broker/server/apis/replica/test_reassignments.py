@@ -37,7 +37,7 @@ from fastprod.protocol.messages.replica.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from support.broker.replica_world import kill, up, values
+from support.broker.replica_world import await_told, kill, up, values
 from support.broker.world import (
     PRODUCE_TIMEOUT_MS,
     BrokerWorld,
@@ -122,7 +122,7 @@ def test_a_partition_comes_to_other_nodes(world: BrokerWorld) -> None:
     fetching(world, 1, False)
     assert world.produce(batch_of(b"c"), acks=1).error_code == NONE
     fetching(world, 3, True)
-    wait_for(lambda: found.leader == 3)
+    await_told(found, lambda: found.leader == 3)
     assert (found.replicas, sorted(found.isr), found.leader_epoch) == ([3, 2], [2, 3], 1)
     assert listed(world) == []
     assert world.produce(batch_of(b"d"), node_id=0).error_code == NOT_LEADER_OR_FOLLOWER
