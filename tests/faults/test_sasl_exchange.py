@@ -193,7 +193,7 @@ def spans(peer: Peer, connection: int) -> list[list[int]]:
 def test_nothing_else_is_sent_while_a_session_is_prolonged(new_peer: PeerFactory) -> None:
     """P-G.10.7: handshake and token in one go; records wait for the last answer, and no longer."""
     peer = sasl_peer(new_peer)
-    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    offer_sasl(peer, "PLAIN", lifetime_ms=3_000)
     with sasl_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"first").result(WAIT_S)
         peer.refuse_connections()
@@ -228,7 +228,7 @@ def test_records_go_on_without_the_control_thread(
         lambda self, slot, is_held: hold(self, slot, is_held) if is_held else None,
     )
     peer = sasl_peer(new_peer)
-    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    offer_sasl(peer, "PLAIN", lifetime_ms=3_000)
     with sasl_producer(peer, linger_ms=0) as producer:
         sent = 1
         producer.send("t", b"x").result(WAIT_S)
@@ -242,7 +242,7 @@ def test_records_go_on_without_the_control_thread(
 def test_what_is_in_flight_is_answered_while_a_session_is_prolonged(new_peer: PeerFactory) -> None:
     """P-G.10.7: answers of earlier requests come before those of the exchange."""
     peer = sasl_peer(new_peer)
-    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    offer_sasl(peer, "PLAIN", lifetime_ms=3_000)
     with sasl_producer(peer, linger_ms=0, max_in_flight_requests_per_connection=3) as producer:
         producer.send("t", b"first").result(WAIT_S)
         peer.refuse_connections()
@@ -259,7 +259,7 @@ def test_what_is_in_flight_is_answered_while_a_session_is_prolonged(new_peer: Pe
 def test_a_refusal_in_the_middle_costs_no_record(new_peer: PeerFactory) -> None:
     """P-G.10.7: the connection ends, and records go again on a new one."""
     peer = sasl_peer(new_peer)
-    offer_sasl(peer, "PLAIN", lifetime_ms=2_000)
+    offer_sasl(peer, "PLAIN", lifetime_ms=3_000)
     with sasl_producer(peer, linger_ms=0) as producer:
         producer.send("t", b"first").result(WAIT_S)
         peer.refuse_connections()
