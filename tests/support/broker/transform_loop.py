@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata
 from fastprod import KafkaProducer
 
 AT_ONCE = 5
-LINE_BYTES = 100
+LINE_BYTES = 1_000
 WAIT_S = 30.0
 POLL_MS = 200
 GROUP, TRANSACTIONAL_ID = "loop", "loop-1"
