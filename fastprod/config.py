@@ -185,7 +185,11 @@ class ProducerConfig(SecuritySettings):
         30_000, "Longest time that a try to connect may take."
     )
     connections_max_idle_ms: int = int64(
-        540_000, "An idle connection is closed after so long; -1: never.", low=-1
+        540_000,
+        "A connection without traffic is closed after so long, also while an answer is awaited; "
+        "-1: never.",
+        low=1,
+        also=(-1,),
     )
     enable_metrics_push: bool = setting(
         "telemetry", False, "Push metrics to the brokers (KIP-714): not in this version."

@@ -137,9 +137,9 @@ def int32(default: int, doc: str, low: int = 0, high: int = INT32_MAX) -> Any:
     return Setting("integer", doc, default, low=low, high=high)
 
 
-def int64(default: int, doc: str, low: int = 0) -> Any:
+def int64(default: int, doc: str, low: int = 0, also: tuple[int, ...] = ()) -> Any:
     """Return a setting that is a 64-bit number."""
-    return Setting("integer", doc, default, low=low)
+    return Setting("integer", doc, default, low=low, also=also)
 
 
 def choice(default: str, doc: str, *choices: str, any_case: bool = False) -> Any:

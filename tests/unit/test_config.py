@@ -398,6 +398,10 @@ def test_a_small_buffer_memory_is_legal_with_a_warning(caplog: pytest.LogCapture
             {"metadata_max_idle_ms": 4_999},
             "metadata_max_idle_ms = 4999: must be an integer >= 5000",
         ),
+        (  # no connection would live long enough to be used; librdkafka's 0 is our -1
+            {"connections_max_idle_ms": 0},
+            "connections_max_idle_ms = 0: must be an integer -1 or >= 1",
+        ),
         (
             {"compression_gzip_level": 0},
             "compression_gzip_level = 0: must be an integer -1 or 1..9",
