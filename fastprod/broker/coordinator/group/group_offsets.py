@@ -61,6 +61,14 @@ class GroupOffsets:
         """Whether an open transaction says something about a partition."""
         return any(place in each for each in self._pending.values())
 
+    def newest_ms(self, place: TopicPartition) -> int:
+        """When something was said last about a partition; -1: nothing is kept."""
+        said = [each[place] for each in self._pending.values() if place in each]
+        times = [each.offset.commit_timestamp_ms for each in said if each is not None]
+        if place in self.committed:
+            times.append(self.committed[place].commit_timestamp_ms)
+        return max(times, default=-1)
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Take offsets that count at once; what open transactions say is older."""
         self.committed.update(offsets)

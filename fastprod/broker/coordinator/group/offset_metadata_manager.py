@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from fastprod.broker.cluster.partition import AppendedAt, Partition
 from fastprod.broker.config import BrokerConfig
@@ -47,6 +48,8 @@ from fastprod.error_codes import (
 _log = logging.getLogger(__name__)
 
 _MS_PER_MINUTE = 60_000
+# After what is to be forgotten could not be written down.
+_FORGET_AGAIN_MS = 1000
 
 _CODES = {
     MESSAGE_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
@@ -268,12 +271,50 @@ class OffsetMetadataManager:
             may_come_again: it is done again, in a moment, if groups are being loaded.
         """
         again = (lambda: self.topics_deleted(names, False)) if may_come_again else None
+        deleted_ms = self._clock.time_ms()
         for group in self._manager.loaded_items(again):
             with group.lock:
-                if not group.is_dead:
-                    self._remove(
-                        group, [each for each in group.offsets.places() if each[0] in names]
-                    )
+                places = [each for each in group.offsets.places() if each[0] in names]
+                if places:
+                    self._forget(group, places, deleted_ms)
+
+    def _forget(self, group: Group, places: Sequence[TopicPartition], deleted_ms: int) -> None:
+        """Forget offsets of a topic that is gone; the group's lock is held.
+
+        At once, even if that cannot be written down: a new topic of that name would begin there.
+        The log is told again later, for the next coordinator reads it.
+        """
+        code = COORDINATOR_NOT_AVAILABLE
+        if not group.is_dead:
+            entries = [offset_entry(group.group_id, place, None) for place in places]
+            code = self._manager.append_all(group, entries)
+        for place in places:
+            group.offsets.remove(place)
+        if code != NONE:
+            self._forget_later(group.group_id, places, deleted_ms)
+
+    def _forget_later(
+        self, group_id: str, places: Sequence[TopicPartition], deleted_ms: int
+    ) -> None:
+        again = partial(self._forget_again, group_id, places, deleted_ms)
+        operation = DelayedCall(_FORGET_AGAIN_MS, again)
+        self._purgatory.complete_or_watch(operation, (operation,))
+
+    def _forget_again(
+        self, group_id: str, places: Sequence[TopicPartition], deleted_ms: int
+    ) -> None:
+        """Forget what was committed before the topic was deleted, not what came since."""
+        try:
+            group = self._manager.item(group_id, None)
+        except CoordinatorError:
+            self._forget_later(group_id, places, deleted_ms)
+            return
+        if group is None:
+            return
+        with group.lock:
+            old = [each for each in places if group.offsets.newest_ms(each) <= deleted_ms]
+            if old:
+                self._forget(group, old, deleted_ms)
 
     def _remove(self, group: Group, places: Sequence[TopicPartition]) -> int:
         """Forget offsets; the group's lock is held."""

@@ -68,3 +68,14 @@ def test_what_is_forgotten_does_not_come_back() -> None:
     assert not offsets.is_empty
     offsets.clear()
     assert offsets.is_empty
+
+
+def test_when_something_was_said_last_is_known() -> None:
+    offsets = GroupOffsets()
+    assert offsets.newest_ms(T0) == -1
+    offsets.commit({T0: OffsetAndMetadata(1, -1, "", 30)})
+    offsets.add_pending(7, {T0: OffsetAndMetadata(1, -1, "", 40)})
+    assert offsets.newest_ms(T0) == 40
+    assert offsets.newest_ms(T1) == -1
+    offsets.commit({T0: OffsetAndMetadata(1, -1, "", 35)})
+    assert offsets.newest_ms(T0) == 35

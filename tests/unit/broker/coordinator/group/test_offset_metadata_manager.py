@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fastprod.broker.cluster.partition import NO_NODE
 from fastprod.broker.coordinator.group.group import Group
 from fastprod.broker.coordinator.group.group_metadata import GroupState
 from fastprod.broker.coordinator.group.member_metadata import Leaving
@@ -170,6 +171,36 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     later.offsets.topics_deleted(["u"])
     assert later.fetched() == {}
     assert later.successor().fetched() == {}
+
+
+def test_a_deleted_topic_takes_offsets_along_that_cannot_be_written_down_now() -> None:
+    """B-D4.3: a new topic of that name would begin there; what it has itself stays."""
+    world = GroupWorld(min_insync_replicas=2)
+    world.commit({T0: 1, T1: 1, U0: 2})
+    partition = world.partition()
+    in_sync = list(partition.isr)
+    partition.sync_isr(in_sync[:1])
+    world.offsets.topics_deleted(["t"])
+    assert world.fetched() == {U0: 2}
+    world.purgatory.advance(1000)
+    partition.sync_isr(in_sync)
+    world.commit({T1: 5})
+    world.purgatory.advance(1000)
+    assert world.fetched() == world.successor().fetched() == {T1: 5, U0: 2}
+
+
+def test_a_deleted_topic_takes_offsets_along_that_nobody_coordinates_now() -> None:
+    """B-D4.3: the next coordinator reads them in the log."""
+    world = GroupWorld()
+    world.commit({T0: 1, U0: 2})
+    partition = world.partition()
+    node = world.node()
+    move_leader(partition, NO_NODE, {0, 1})
+    world.offsets.topics_deleted(["t"])
+    world.purgatory.advance(1000)
+    move_leader(partition, node, {0, 1})
+    world.purgatory.advance(1000)
+    assert world.fetched() == world.successor().fetched() == {U0: 2}
 
 
 def test_offsets_of_a_group_without_members_expire() -> None:
