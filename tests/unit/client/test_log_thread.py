@@ -89,9 +89,10 @@ def test_levels_are_those_of_the_logger(stuck: Stuck) -> None:
 def test_to_wait_for_a_handler_that_is_stuck_ends(
     stuck: Stuck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_thread, "LONGEST_WAIT_S", 0.01)
     say("one")
-    LOG_THREAD.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(log_thread, "LONGEST_WAIT_S", 0.01)
+        LOG_THREAD.wait()
     assert not stuck.may_go_on.is_set()
 
 
