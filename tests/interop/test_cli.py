@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -30,7 +31,6 @@ from support.records.readers import (
     read_with_kafka_python,
 )
 from support.security.secured_kafka import Secured
-from unit.cli.conftest import StandingClock
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -208,7 +208,7 @@ def test_the_demo_reads_back_what_it_sent_and_removes_its_topic(
 ) -> None:
     monkeypatch.setattr(demo_module, "installed_reader", lambda: reader)
     # No line of its progress comes, however slow it is.
-    monkeypatch.setattr(progress_bar, "time", StandingClock())
+    monkeypatch.setattr(progress_bar, "time", SimpleNamespace(monotonic=lambda: 0.0))
     options = ("--records", "4000", "--record-size", "200", "--compression", "lz4")
     result = run("demo", "-b", kafka.bootstrap_servers, *options)
     assert (result.exit_code, result.stderr) == (0, "")

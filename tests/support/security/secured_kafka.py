@@ -187,7 +187,7 @@ def _log_in(server: str, user: str, password: str) -> None:
 def deny(kafka: KafkaCluster, user: str, topic: str) -> None:
     """Forbid a user to do anything with a topic; blocks until Kafka's one node has heard of it."""
     admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    rule = confluent_admin.AclBinding(
+    parts = (
         confluent_admin.ResourceType.TOPIC,
         topic,
         confluent_admin.ResourcePatternType.LITERAL,
@@ -196,17 +196,9 @@ def deny(kafka: KafkaCluster, user: str, topic: str) -> None:
         confluent_admin.AclOperation.ALL,
         confluent_admin.AclPermissionType.DENY,
     )
+    rule, same = confluent_admin.AclBinding(*parts), confluent_admin.AclBindingFilter(*parts)
     for future in admin.create_acls([rule]).values():
         future.result(_REQUEST_S)
-    same = confluent_admin.AclBindingFilter(
-        confluent_admin.ResourceType.TOPIC,
-        topic,
-        confluent_admin.ResourcePatternType.LITERAL,
-        f"User:{user}",
-        "*",
-        confluent_admin.AclOperation.ALL,
-        confluent_admin.AclPermissionType.DENY,
-    )
     until(lambda: admin.describe_acls(same).result(_REQUEST_S) == [rule], f"{rule} is in force")
 
 
