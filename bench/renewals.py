@@ -1,7 +1,7 @@
 """Do renewals of a session show in the latencies of records, one at a time? And who causes it?
 
-`bench/renewals_run [--periods N]`. Tokens last for 5 s, and each period for three of them, the
-second one without records. To our broker and to Apache Kafka, both in processes of their own:
+`bench/renewals_run [--periods N] [--pause-ms N]`. Tokens last for 5 s, and each period for three of
+them, the second one without records. To our broker and to Apache Kafka, both in processes of their
 
 * renewing: a producer with such tokens; a window is the time from the spare connection to its swap.
 * login beside: a producer whose token lasts, while another process, a bare socket, logs in as the
@@ -151,8 +151,9 @@ def nothing_beside() -> Iterator[list[Span]]:
         at_s += EVERY_S
 
 
-def send_for(servers: str, topic: str, periods: int, life_s: float) -> list[Span]:
-    """One record at a time: for one token's life, not for the next one's, and again for one's."""
+def send_for(servers: str, topic: str, periods: int, life_s: float, pause_s: float) -> list[Span]:
+    """One record at a time, with pauses between them: for one token's life, not for the next one's,
+    and again for one's."""
     samples = []
     with KafkaProducer(
         bootstrap_servers=servers,
@@ -171,6 +172,8 @@ def send_for(servers: str, topic: str, periods: int, life_s: float) -> list[Span
                 while (now_s := time.monotonic()) < end_s:
                     producer.send(topic, value).result(LONGEST_S)
                     samples.append(Span(now_s, time.monotonic()))
+                    if pause_s:
+                        time.sleep(pause_s)
     return samples
 
 
@@ -196,7 +199,7 @@ def judged(samples: list[Span], windows: list[Span]) -> list[str]:
     ]
 
 
-def judge_broker(servers: str, topic: str, periods: int) -> None:
+def judge_broker(servers: str, topic: str, periods: int, pause_s: float) -> None:
     """Print the rows of one broker."""
     rows: tuple[tuple[str, Callable[[], Any], float], ...] = (
         ("renewing", watched_renewals, TOKEN_S),
@@ -206,7 +209,7 @@ def judge_broker(servers: str, topic: str, periods: int) -> None:
     )
     for name, watch, life_s in rows:
         with watch() as windows:
-            samples = send_for(servers, topic, periods, life_s)
+            samples = send_for(servers, topic, periods, life_s, pause_s)
         print(f"  {name:<14}", "".join(f"{each:>12}" for each in judged(samples, windows)))
 
 
@@ -241,6 +244,9 @@ def main() -> None:
         prog="bench/renewals_run", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--periods", type=int, default=4, help="of 15 s each; default 4")
+    parser.add_argument(
+        "--pause-ms", type=float, default=0, help="after each record; default 0: back to back"
+    )
     parser.add_argument("--log-in", metavar="SERVERS", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -252,14 +258,14 @@ def main() -> None:
     print(f"  {'':<14}", "".join(f"{each:>12}" for each in head))
     with our_broker() as servers:
         print("our broker")
-        judge_broker(servers, "t", given.periods)
+        judge_broker(servers, "t", given.periods, given.pause_ms / 1e3)
     with tempfile.TemporaryDirectory(prefix="fastprod-bench-") as folder:
         authority = CertificateAuthority(Path(folder))
         settings = secured_kafka.listener_settings(authority)
         with KafkaCluster(1, settings, listeners=dict(secured_kafka.LISTENERS)) as kafka:
             kafka.create_topic("t")
             print("Apache Kafka")
-            judge_broker(kafka.bootstrap("CLEAR"), "t", given.periods)
+            judge_broker(kafka.bootstrap("CLEAR"), "t", given.periods, given.pause_ms / 1e3)
 
 
 if __name__ == "__main__":

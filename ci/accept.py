@@ -1,7 +1,7 @@
 """The long acceptance runs, one step after the other; a step that passed is not repeated.
 
 Each step has a log of its own, logs/accept-<step>.log. What passed is kept in logs/accept.json
-together with a fingerprint of the sources: with other sources everything is due again.
+together with a fingerprint of the sources that the step builds on: with others it is due again.
 Exit code 1: a step failed, or was not run because it cannot be.
 """
 
@@ -31,6 +31,7 @@ TAIL_LINES = 15
 NO_DUMP = ("-o", "faulthandler_timeout=0")
 STOP_S = 30.0
 ENDING = (signal.SIGINT, signal.SIGTERM)
+ALL_TESTS = ("tests/",)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Step:
         command: program and arguments, run in the checkout's root.
         limit_s: killed after so long.
         env: added to the environment.
+        uses: the tests that it runs, and the rooms of benchmarks and of Spark's jobs: files or
+            folders. All other sources count for every step.
     """
 
     name: str
@@ -50,12 +53,31 @@ class Step:
     command: tuple[str, ...]
     limit_s: float
     env: Mapping[str, str] = field(default_factory=dict)
+    uses: tuple[str, ...] = ()
+
+    def builds_on(self, source: Path) -> bool:
+        """Whether a change of this file, relative to the checkout, can change the result."""
+        if source.parts[0] == "tests" and source.name.startswith("test_"):
+            return any(source.is_relative_to(each) for each in self.uses)
+        if source == Path("ci/accept.py"):
+            return False  # the command and its environment count instead
+        special = _special(source)
+        return not special or any(
+            each in ALL_TESTS or special & _special(Path(each)) for each in self.uses
+        )
+
+
+def _special(source: Path) -> set[str]:
+    """Of what few steps use, what this belongs to."""
+    found = {"bench"} if source.parts[0] == "bench" else set()
+    return found | {"spark" for part in source.parts if part.startswith("spark")}
 
 
 def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
     """A step that is a test at its full size; what the test prints is in the log."""
     command = (sys.executable, "-m", "pytest", "-q", "-s", *NO_DUMP, *arguments)
-    return Step(name, what, command, limit_s, FULL_SIZE)
+    uses = tuple(part for part in arguments if part.startswith("tests/"))
+    return Step(name, what, command, limit_s, FULL_SIZE, uses)
 
 
 def broker_steps() -> list[Step]:
@@ -206,13 +228,18 @@ def bench_steps() -> list[Step]:
     """The benchmarks."""
     return [
         Step(
-            "peers", "the benchmarks, against rivals and limits", ("bench/run", "--accept"), 7_200
+            "peers",
+            "the benchmarks, against rivals and limits",
+            ("bench/run", "--accept"),
+            7_200,
+            uses=("bench",),
         ),
         Step(
             "spark-peers",
             "our Spark sink beside Spark's own, against the limits",
             ("bench/spark_run",),
             10_800,
+            uses=("bench/spark",),
         ),
     ]
 
@@ -224,7 +251,7 @@ def rest_steps() -> list[Step]:
             "slow",
             "what `make test` leaves out for the time it takes",
             3_600,
-            *("-m", "slow", "tests/"),
+            *("-m", "slow", *ALL_TESTS),
         ),
         pytest_step(
             "properties",
@@ -275,13 +302,15 @@ def steps() -> list[Step]:
             "ThreadSanitizer: 10 min of callers, loops, flushes, signals and closes; the faults",
             ("ci/sanitize", "--threads"),
             5_400,
-            {"FASTPROD_SCALE": "100"},
+            FULL_SIZE,
+            ALL_TESTS,
         ),
         Step(
             "wheel",
             "sdist and wheel, installed without a compiler and a checkout",
             (shutil.which("make") or "make", "-f", "Makefile", "wheel"),
             1_800,
+            uses=ALL_TESTS,
         ),
         *chaos_steps(),
         *broker_steps(),
@@ -291,13 +320,15 @@ def steps() -> list[Step]:
     ]
 
 
-def fingerprint(root: Path) -> str:
-    """A hash of every file that the steps build on."""
+def fingerprint(root: Path, step: Step | None = None) -> str:
+    """A hash of the step, and of every source that it builds on; without a step: of every one."""
     found = hashlib.sha256()
+    if step is not None:
+        found.update(repr((step.command[1:], sorted(step.env.items()))).encode())
     for path in checkout.files(root):
         name = path.relative_to(root)
         if name.parts[0] in SOURCE_FOLDERS or len(name.parts) == 1:
-            if name.suffix == ".md":
+            if name.suffix == ".md" or not (step is None or step.builds_on(name)):
                 continue
             found.update(f"{name}\0".encode())
             found.update(hashlib.sha256(path.read_bytes()).digest())
@@ -309,29 +340,29 @@ class State:
 
     Args:
         path: the file; made by the first `note`.
-        sources: fingerprint; results of other sources do not count.
+        root: of the checkout; results of other sources do not count.
     """
 
-    def __init__(self, path: Path, sources: str) -> None:
+    def __init__(self, path: Path, root: Path) -> None:
         self._path = path
-        self._sources = sources
+        self._root = root
         self._results: dict[str, Any] = {}
         if path.exists():
             self._results = json.loads(path.read_text())
 
-    def passed(self, step: str) -> bool:
+    def passed(self, step: Step) -> bool:
         """Whether the step has passed with these sources."""
-        found = self._results.get(step, {})
-        return bool(found.get("passed")) and found["sources"] == self._sources
+        found = self._results.get(step.name, {})
+        return bool(found.get("passed")) and found["sources"] == fingerprint(self._root, step)
 
     def seconds(self, step: str) -> float:
         """How long the step's last run took."""
         return float(self._results[step]["seconds"])
 
-    def note(self, step: str, passed: bool, seconds: float) -> None:
-        """Keep a result."""
-        self._results[step] = {
-            "sources": self._sources,
+    def note(self, step: Step, sources: str, passed: bool, seconds: float) -> None:
+        """Keep a result; `sources`: fingerprint of what has run."""
+        self._results[step.name] = {
+            "sources": sources,
             "passed": passed,
             "seconds": round(seconds, 1),
             "ended": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -408,18 +439,19 @@ def run_all(
     """
     logs = root / LOGS
     logs.mkdir(exist_ok=True)
-    state = State(logs / f"{name}.json", fingerprint(root))
+    state = State(logs / f"{name}.json", root)
     failures: dict[str, str] = {}
     for step in chosen:
         log_path = logs / f"{name}-{step.name}.log"
-        if state.passed(step.name) and not again:
+        if state.passed(step) and not again:
             print(f"{step.name}: passed before with these sources", flush=True)
             continue
         print(f"{step.name}: {step.what}; log: {log_path.relative_to(root)}", flush=True)
+        sources = fingerprint(root, step)
         began_s = time.monotonic()
         reason = run(step, root, log_path)
         seconds = time.monotonic() - began_s
-        state.note(step.name, not reason, seconds)
+        state.note(step, sources, not reason, seconds)
         if reason:
             failures[step.name] = reason
             print("\n".join(tail(log_path, TAIL_LINES)))

@@ -56,6 +56,41 @@ def test_other_sources_or_again_make_it_due(root: Path) -> None:
     assert (root / "runs").read_text() == "xxx"
 
 
+@pytest.mark.parametrize(
+    ("source", "due"),
+    [
+        ("fastprod/client/metadata.py", {"named", "spark", "bench", "all"}),
+        ("fastprod/spark/sink/writer.py", {"spark", "all"}),
+        ("tests/support/waiting.py", {"named", "spark", "bench", "all"}),
+        ("tests/interop/test_one.py", {"named", "all"}),
+        ("tests/interop/test_other.py", {"all"}),
+        ("tests/spark/test_write.py", {"spark", "all"}),
+        ("tests/spark/test_other.py", {"all"}),
+        ("bench/meter.py", {"bench", "all"}),
+        ("bench/spark/job.py", {"bench", "spark", "all"}),
+        ("ci/kafka_cluster.py", {"named", "spark", "bench", "all"}),
+        ("ci/accept.py", set()),
+    ],
+)
+def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: set[str]) -> None:
+    every = [
+        accept.pytest_step("named", "one test", 1.0, "tests/interop/test_one.py", "-k", "a"),
+        accept.pytest_step("spark", "of Spark's", 1.0, "tests/spark/test_write.py"),
+        accept.Step("bench", "benchmarks", ("bench/run",), 1.0, uses=("bench",)),
+        accept.pytest_step("all", "all tests", 1.0, "-m", "slow", "tests/"),
+    ]
+    assert {each.name for each in every if each.builds_on(Path(source))} == due
+
+
+def test_another_command_or_environment_makes_it_due(root: Path) -> None:
+    found = {
+        accept.fingerprint(root, accept.Step("a", "", ("x", argument), 1.0, env))
+        for argument in ("1", "2")
+        for env in ({}, {"FASTPROD_SCALE": "100"})
+    }
+    assert len(found) == 4
+
+
 def test_a_failed_step_is_said_and_the_others_run(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
