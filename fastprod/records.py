@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastprod.errors import IllegalStateError, KafkaError
 from fastprod.frozen import Frozen
+from fastprod.security.secret import plain_text
 
 if TYPE_CHECKING:
     import numpy
@@ -399,7 +400,7 @@ class ProducerRecord(Frozen):
         if timestamp_ms is not None:
             timestamp_ms = in_range("timestamp_ms", timestamp_ms, _INT64_MAX)
         put = object.__setattr__
-        put(self, "topic", topic)
+        put(self, "topic", plain_text(topic))
         put(self, "value", value)
         put(self, "key", key)
         put(self, "headers", Headers(headers))

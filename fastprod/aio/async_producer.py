@@ -249,7 +249,8 @@ class AsyncProducer(AsyncTransactions):
         producer = self._producer
         producer._require_open()
         check_timeout(timeout)
-        timeout_s = self.config.max_block_ms / 1000 if timeout is None else timeout
+        longest_s = self.config.max_block_ms / 1000 if timeout is None else timeout
+        timeout_s = min(longest_s, threading.TIMEOUT_MAX)
         deadline_s = time.monotonic() + timeout_s
         for topic in topics:
             left_ms = int((deadline_s - time.monotonic()) * 1000)
@@ -393,7 +394,7 @@ class AsyncProducer(AsyncTransactions):
     ) -> RecordFuture:
         """`send` where the record could not be queued at once; it waits so long at most."""
         patience = Patience(longest_ms)
-        if not isinstance(fields[0], str) or self._producer._plugins.see_records:
+        if type(fields[0]) is not str or self._producer._plugins.see_records:
             record = as_record(*fields)
             if self._producer._plugins.see_records:
                 send = PluggedSend(self._producer._plugins, record, None)

@@ -88,7 +88,7 @@ def as_record(
         return topic
     if isinstance(topic, str):
         return ProducerRecord(
-            str(topic),
+            topic,
             value,
             key,
             headers=headers,

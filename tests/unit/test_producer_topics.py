@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from fastprod import PartitionInfo
+from fastprod import KafkaProducer, PartitionInfo, ProducerRecord
 from fastprod.errors import ProducerClosedError, TopicAuthorizationError
 from fastprod.protocol.api_keys import METADATA
 from support.engine.quick_producer import WAIT_S, quick_producer
@@ -17,6 +20,12 @@ TOPIC_AUTHORIZATION_FAILED = 29
 REBOOTSTRAP_REQUIRED = 129
 IDLE_MS = 60
 NO_LEADER = -1
+
+
+class Topics(str, enum.Enum):  # noqa: UP042
+    """As applications list theirs; `str` of a member is its own name, and not the topic's."""
+
+    FIRST = "t"
 
 
 def test_partitions_for_names_leaders_and_raises_errors(
@@ -43,6 +52,37 @@ def test_partitions_for_names_leaders_and_raises_errors(
             producer.partitions_for(None)  # type: ignore[arg-type]
     with pytest.raises(ProducerClosedError):
         producer.partitions_for("t")
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda producer, topic: producer.send(topic, b"v"),
+        lambda producer, topic: producer.try_send(topic, b"v"),
+        lambda producer, topic: producer.send(ProducerRecord(topic, b"v")),
+        lambda producer, topic: producer.send_many(topic, [b"v"]),
+    ],
+    ids=["send", "try_send", "a record", "send_many"],
+)
+@pytest.mark.parametrize("plug_in", [None, bytes], ids=["native", "plug-in"])
+def test_a_name_that_is_more_than_text_is_its_text(
+    send: Callable[[KafkaProducer, str], Any], plug_in: Any, peer: Peer
+) -> None:
+    """P-A.3: the record goes to no topic that nobody has named."""
+    with quick_producer(peer, value_serializer=plug_in) as producer:
+        producer.warmup("t")
+        found = send(producer, Topics.FIRST).result(WAIT_S)
+        assert (type(found.topic), found.topic) == (str, "t")
+
+
+def test_names_of_columns_that_are_more_than_text_are_their_text(peer: Peer) -> None:
+    """P-A.3, P-A.3.5."""
+    with quick_producer(peer) as producer:
+        headers: dict[str, bytes] = {Topics.FIRST: b"h"}
+        bulk = producer.append_columns(topic=Topics.FIRST, values=[b"v"], header_columns=headers)
+        assert bulk.result(WAIT_S).topic == "t"
+    (record,) = [each for n in range(3) for batch in peer.batches("t", n) for each in batch.records]
+    assert record.headers == (("t", b"h"),)
 
 
 def test_an_idle_topic_leaves_metadata_and_the_next_record_brings_it_back(peer: Peer) -> None:

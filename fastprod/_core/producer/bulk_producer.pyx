@@ -3,7 +3,6 @@ from collections.abc import Mapping
 from itertools import islice
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from fastprod._core.bytes.buffer_pool cimport pool_cancel
@@ -27,6 +26,7 @@ from fastprod._core.columns.detect import is_columnar, is_plain, iter_rows
 from fastprod.errors import (
     ApiError, BufferExhaustedError, KafkaError, MetadataTimeoutError, ProducerClosedError,
 )
+from fastprod.security.secret import plain_text
 
 cdef enum:
     FIRST_CHUNK_RECORDS = 2048      # rows read before any is sent
@@ -96,8 +96,9 @@ cdef class BulkProducer(ProducerBase):
         """
         cdef BulkFuture bulk = BulkFuture()
         cdef int64_t now_ms = fp_wall_ms()
-        if not PyUnicode_CheckExact(topic):
+        if not isinstance(topic, str):
             raise TypeError(f"send_many() takes a topic name, not {type(topic).__name__}")
+        topic = plain_text(topic)
         plain = is_plain(values, keys, headers, partitions, timestamps_ms)
         if not plain and is_columnar(
                 (values, keys, partitions, timestamps_ms), headers, not self.is_simple):

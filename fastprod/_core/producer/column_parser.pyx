@@ -14,6 +14,7 @@ from fastprod._core.columns.topic_column cimport read_topics
 from fastprod._core.producer.row_reader cimport ColumnRows
 
 from fastprod._core.columns.detect import is_array, is_arrow
+from fastprod.security.secret import plain_text
 
 # Of a batch's columns: Kafka's name, and the argument that takes its place.
 cdef dict _ARGUMENT_OF = {
@@ -85,7 +86,7 @@ cdef HeaderColumns _headers(object lists, object flat):
             raise TypeError(
                 f"header_columns must be a mapping from names to columns, or (name, column) pairs, "
                 f"not {pair!r:.100}")
-        name, given = pair
+        name, given = plain_text(pair[0]), pair[1]
         if given is None or isinstance(given, (bytes, bytearray, memoryview, str)):
             headers.add_constant(name, given)
         else:
@@ -150,7 +151,7 @@ cdef ColumnRows read_columns(
         rows.timestamp_ms = whole_number(
             "timestamp_ms", arguments.pop("timestamps_ms")[0], LATEST_MS)
     if isinstance(arguments["topic"][0], str):
-        rows.topic = str(arguments.pop("topic")[0])
+        rows.topic = plain_text(arguments.pop("topic")[0])
     found = {
         argument: _column(source, field, name, <ColumnKind><int>_KINDS[argument], _CELLS[argument])
         for argument, (source, field, name) in arguments.items()

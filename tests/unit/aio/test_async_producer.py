@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import enum
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,6 +72,25 @@ def test_it_is_ready_without_a_loop_and_a_start(peer: Peer) -> None:
     asyncio.run(main())  # it belongs to no loop
     asyncio.run(producer.stop())
     assert producer.closed
+
+
+def test_a_name_that_is_more_than_text_is_its_text(peer: Peer) -> None:
+    class Topics(str, enum.Enum):  # noqa: UP042
+        FIRST = "t"
+
+    async def main() -> None:
+        async with quick_async_producer(peer) as producer:
+            await soon(producer.warmup("t", timeout=math.inf))
+            record = ProducerRecord(Topics.FIRST, b"v")
+            for found in (
+                await soon(producer.send(Topics.FIRST, b"v")),
+                await soon(producer.send(record)),
+                await soon(producer.send_nowait(Topics.FIRST, b"v")),
+                await soon(producer.send_many(Topics.FIRST, [b"v"])),
+            ):
+                assert (type(found.topic), found.topic) == (str, "t")
+
+    asyncio.run(main())
 
 
 def test_settings_are_those_of_the_other_producer() -> None:
