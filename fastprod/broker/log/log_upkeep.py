@@ -122,10 +122,14 @@ class LogUpkeep:
         # Here: few logs are compacted, and a broker is to take little memory.
         from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean  # noqa: PLC0415
 
+        again_ms: int | None = 0
         try:
-            return clean(log, self._clock.time_ms(), lambda: self._is_closed or log.is_closed)
+            while again_ms == 0:
+                now_ms = self._clock.time_ms()
+                again_ms = clean(log, now_ms, lambda: self._is_closed or log.is_closed)
         except CleaningStopped:
             return None
+        return again_ms
 
     def _rolled(self, log: Log) -> None:
         self._add(log, (self._roll_job,))

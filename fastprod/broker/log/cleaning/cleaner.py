@@ -81,7 +81,8 @@ def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool] = lambda: False)
         is_stopped: asked often; True: leave it.
 
     Returns:
-        In how many milliseconds it may be time, without further appends; None: not.
+        In how many milliseconds it may be time, without further appends; 0: at once, for there was
+        no room for all keys; None: not.
 
     Raises:
         CleaningStopped: it was to be left, or the log's end was cut off meanwhile.
@@ -128,7 +129,7 @@ def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool] = lambda: False)
     if log.truncations != truncations:
         raise CleaningStopped
     log.note_cleaned(end)
-    return found.again_ms
+    return found.again_ms if end >= found.end else 0
 
 
 def _batches(

@@ -208,6 +208,26 @@ def test_a_log_is_compacted_as_soon_as_its_topic_says_so() -> None:
     world.close()
 
 
+def test_more_keys_than_there_is_room_for_are_compacted_without_another_append() -> None:
+    """B-C4.6: the map has room for 100 keys, and Kafka's cleaner takes the log again at once."""
+    world = UpkeepWorld(cleaner_backoff_ms=SYNC_MS)
+    one = len(batch(key=b"k000"))
+    log = world.log(
+        segment_bytes=50 * one,
+        retention_ms=-1,
+        compact=True,
+        min_cleanable_dirty_ratio=0,
+        cleaner_buffer_bytes=0,
+    )
+    for number in range(801):
+        log.append(batch(key=b"k%03d" % (number % 400)), 0)
+    world.await_sleep(SYNC_MS)
+    world.clock.advance(SYNC_MS)
+    world.await_sleep(CHECK_MS)
+    assert [offset for offset, _ in contents(log)] == [*range(400, 801)]
+    world.close()
+
+
 def test_the_same_settings_and_an_empty_log_start_nothing(world: UpkeepWorld) -> None:
     log = world.log()
     log.reconfigure(log.config.__replace__(retention_ms=1))
