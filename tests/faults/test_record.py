@@ -192,13 +192,25 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         (np.str_("text"), "not str_"),
         (np.array([b"bytes"], dtype=object), "not ndarray of Python objects"),
         (np.array([(b"bytes",)], dtype=[("a", "O")])[0], "not void of Python objects"),
+        (np.float64(1.5), "not float64"),
+        (np.array([7, 8])[0], "not int64"),
+        (np.bool_(True), "not bool"),
+        (np.array([[1, 2], [3, 4]], order="F"), "a contiguous buffer or None, not ndarray"),
     ],
-    ids=["text", "objects", "a structure of objects"],
+    ids=[
+        "text",
+        "objects",
+        "a structure of objects",
+        "a float",
+        "an integer",
+        "a truth value",
+        "not contiguous",
+    ],
 )
-def test_a_buffer_of_text_or_of_objects_is_not_taken_for_bytes(
+def test_a_buffer_of_text_of_objects_or_of_a_number_is_not_taken_for_bytes(
     peer: Peer, data: Any, words: str
 ) -> None:
-    """What numpy keeps in such a buffer is UTF-32, and addresses."""
+    """What numpy keeps in such a buffer is UTF-32, addresses, a number as this machine has it."""
     with quick_producer(peer) as producer:
         for name in ("value", "key", "headers"):
             bad: Any = [("name", data)] if name == "headers" else data

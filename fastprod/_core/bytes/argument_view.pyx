@@ -15,9 +15,18 @@ cdef bint _holds_objects(object data) except -1:
     return dtype is not None and bool(getattr(dtype, "hasobject", False))
 
 
+cdef bint _is_number(object data) except -1:
+    """One of numpy's: what its buffer has is how this machine keeps it."""
+    dtype = getattr(data, "dtype", None)
+    return (
+        dtype is not None and getattr(data, "ndim", None) == 0
+        and getattr(dtype, "kind", "") in ("b", "i", "u", "f", "c"))
+
+
 cdef int take_buffer(object data, Py_buffer* buffer) except -1:
-    if isinstance(data, str) or _holds_objects(data):   # numpy's text has a buffer too, of UTF-32
-        raise BufferError("neither text nor objects are bytes")
+    # numpy's text has a buffer too, of UTF-32
+    if isinstance(data, str) or _holds_objects(data) or _is_number(data):
+        raise BufferError("neither text nor objects nor a number are bytes")
     PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
     return 0
 
@@ -30,7 +39,7 @@ cdef str kind_of(object data):
 cdef int view_of_buffer(object data, View* view, const char* what) except -1:
     try:
         take_buffer(data, &view.buffer)
-    except (TypeError, BufferError):
+    except (TypeError, BufferError, ValueError):    # the last one: numpy's, not contiguous
         raise TypeError(
             f"a record's {what.decode()} must be bytes, a contiguous buffer or None, not "
             f"{kind_of(data)}: encode it, or configure a serializer such as "

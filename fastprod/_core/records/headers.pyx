@@ -47,7 +47,7 @@ cdef int _refuse_name(object name) except -1:
 cdef int _buffer(object value, View* view, object name) except -1:
     try:
         take_buffer(value, &view.buffer)
-    except (TypeError, BufferError):
+    except (TypeError, BufferError, ValueError):    # the last one: numpy's, not contiguous
         raise TypeError(
             f"the value of header {name!r} must be bytes, a contiguous buffer or None, not "
             f"{kind_of(value)}: encode it") from None
