@@ -101,6 +101,12 @@ _OF_A_UNION: Final[dict[type[DataType], tuple[str, ...]]] = {
     StringType: ("string", "enum", "date"),
 }
 
+_OF_JSON: Final[dict[type, tuple[str, ...]]] = {
+    str: ("string", "enum", "bytes", "fixed"),
+    list: ("array",),
+    dict: ("record", "map"),
+}
+
 
 @dataclass(frozen=True)
 class AvroEncoder:
@@ -154,7 +160,52 @@ def _refuse_null(value: Any, path: tuple[str, ...], depth: int) -> None:
 @lru_cache(maxsize=16)
 def _writer(schema: str) -> tuple[Any, Callable[..., None]]:
     library = load("fastavro", PACKAGE, "the format avro")
-    return library.parse_schema(json.loads(schema)), library.schemaless_writer
+    parsed = library.parse_schema(json.loads(schema))
+    named = parsed.get("__named_schemas", {}) if isinstance(parsed, dict) else {}
+    for each in named.values():
+        for field in each.get("fields", ()):
+            if "default" in field:
+                field["default"] = _default(field["default"], field["type"], named)
+    return parsed, library.schemaless_writer
+
+
+def _default(value: Any, wanted: Any, named: Mapping[str, Any]) -> Any:
+    """A default as fastavro writes it: it takes no text for bytes, as which JSON has them.
+
+    Args:
+        value: by the schema.
+        wanted: its type there.
+        named: types of the schema that others refer to.
+
+    Raises:
+        ValueError: bytes have a character above U+00FF.
+    """
+    if isinstance(wanted, list):
+        among = (_full(each, named) for each in wanted)
+        wanted = next((each for each in among if each["type"] in _holding(value)), None)
+        return value if wanted is None else _default(value, wanted, named)
+    wanted = _full(wanted, named)
+    kind = wanted["type"]
+    if kind not in _holding(value):
+        return value
+    if kind in ("bytes", "fixed"):
+        return value.encode("latin-1")
+    if kind == "array":
+        return [_default(each, wanted["items"], named) for each in value]
+    if kind == "map":
+        return {name: _default(each, wanted["values"], named) for name, each in value.items()}
+    if kind == "record":
+        types = {each["name"]: each["type"] for each in wanted["fields"]}
+        return {
+            name: _default(each, types[name], named) if name in types else each
+            for name, each in value.items()
+        }
+    return value
+
+
+def _holding(value: Any) -> tuple[str, ...]:
+    """Types whose defaults are such a value in JSON, of those that are, or may hold, texts."""
+    return next((found for kind, found in _OF_JSON.items() if isinstance(value, kind)), ())
 
 
 def plan(

@@ -71,6 +71,55 @@ def test_a_schema_that_is_given_is_kept_to() -> None:
     assert found == [{"z": 9, "a": 1}, {"z": 9, "a": 2}]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "default", "found"),
+    [
+        ("bytes", "\u00ff", b"\xff"),
+        ("bytes", "", b""),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u00ff\x01", b"\xff\x01"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            "\x01\x00",
+            Decimal("2.56"),
+        ),
+        (["bytes", "string"], "ab", b"ab"),
+        (["string", "bytes"], "ab", "ab"),
+        (["null", "bytes"], None, None),
+        (
+            {"type": "map", "values": {"type": "array", "items": "bytes"}},
+            {"k": ["a"]},
+            {"k": [b"a"]},
+        ),
+        (
+            {
+                "type": "record",
+                "name": "Q",
+                "fields": [
+                    {"name": "b", "type": "bytes"},
+                    {"name": "c", "type": ["bytes", "null"], "default": "z"},
+                ],
+            },
+            {"b": "\u00fe"},
+            {"b": b"\xfe", "c": b"z"},
+        ),
+    ],
+)
+def test_a_field_that_is_no_column_has_its_default(wanted: Any, default: Any, found: Any) -> None:
+    rows = pyarrow.RecordBatch.from_pydict({"a": [1]})
+    fields = [{"name": "a", "type": "long"}, {"name": "z", "type": wanted, "default": default}]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    encoder = plan(from_arrow_schema(rows.schema), avro__schema=schema)
+    (data,) = encoder.encode(rows).to_pylist()
+    assert read(data, schema) == {"a": 1, "z": found}
+
+
+def test_a_default_that_is_no_bytes_is_refused() -> None:
+    fields = [{"name": "a", "type": "bytes", "default": "\u0100"}]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    with pytest.raises(FormatError, match="no schema of Avro"):
+        plan(StructType(), avro__schema=schema)
+
+
 def test_a_row_that_does_not_fit_is_told_by_its_number() -> None:
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]})
     rows = pyarrow.RecordBatch.from_pydict({"a": [1, None]})
