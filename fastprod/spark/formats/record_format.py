@@ -18,7 +18,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from fastprod.spark.formats import avro, json, protobuf, raw
 from fastprod.spark.formats.column_types import FormatError
 from fastprod.spark.formats.encoder import Encoder
-from fastprod.spark.formats.format_options import FORMATS
+from fastprod.spark.formats.format_options import FORMATS, REGISTRY
+from fastprod.spark.formats.schema_registry import URL
 from fastprod.spark.rows.bad_row import BadRow
 
 # Columns that are parts of a record: "*" leaves them out, unless an option replaces them.
@@ -118,7 +119,7 @@ def record_format(
     """
     options = {name.lower(): value for name, value in given.items()}
     if not any(name in options for name in ("value.format", "value.columns", "key.columns")):
-        _refuse_idle(options)
+        _refuse_idle(options, {})
         return RecordFormat(schema, tuple(range(len(schema.fields))), ())
     names = schema.fieldNames()
     formats = {"value": _format(options, "value", "raw")}
@@ -128,6 +129,7 @@ def record_format(
         chosen["key"] = _named_columns(options, "key.columns", schema)
     elif "key.format" in options:
         raise FormatError("key.format needs key.columns: without it the column key is the key")
+    _refuse_idle(options, formats)
     for header, column in header_columns:
         if column in chosen and not chosen[column].is_column(column, formats[column]):
             raise FormatError(
@@ -151,11 +153,26 @@ def record_format(
     return RecordFormat(StructType(fields), kept, parts)
 
 
-def _refuse_idle(options: Mapping[str, str]) -> None:
-    """Refuse options of a format where there is none."""
+def _refuse_idle(options: Mapping[str, str], formats: Mapping[str, str]) -> None:
+    """Refuse options that say nothing: of a format that is not used, or of a registry.
+
+    Args:
+        options: by their names in lower case.
+        formats: those of the parts that are encoded, by the part.
+    """
+    value = formats.get("value")
+    has_registry = bool(options.get(URL, "").strip())
+    missing = {
+        "json.": "" if "json" in formats.values() else "value.format=json or key.format=json",
+        "avro.": "" if value == "avro" else "value.format=avro",
+        "protobuf.": "" if value == "protobuf" else "value.format=protobuf",
+        REGISTRY: ("" if has_registry else URL) if formats else "value.format=avro or protobuf",
+        "key.format": "" if formats else "value.format",
+    }
     for name in options:
-        if name.startswith(("json.", "avro.", "protobuf.", "schema.registry.", "key.format")):
-            raise FormatError(f"{name} says nothing without value.format: give that, or leave it")
+        for prefix, wanted in missing.items():
+            if wanted and name != wanted and name.startswith(prefix):
+                raise FormatError(f"{name} says nothing without {wanted}: give that, or leave it")
 
 
 def _format(options: Mapping[str, str], part: str, default: str) -> str:
@@ -242,8 +259,6 @@ def _encoder(
         return avro.plan(schema, options, topic, part)
     if format_name == "protobuf":
         return protobuf.plan(schema, options, topic)
-    if part == "value" and options.get("schema.registry.url", "").strip():
-        raise FormatError(
-            f"schema.registry.url needs value.format=avro or protobuf, not {format_name}"
-        )
+    if part == "value" and options.get(URL, "").strip():
+        raise FormatError(f"{URL} needs value.format=avro or protobuf, not {format_name}")
     return json.plan(schema, options) if format_name == "json" else raw.plan(schema, part)

@@ -178,6 +178,26 @@ def test_fields_that_are_no_structs_or_cannot_be_told_apart_are_refused() -> Non
         ({"value.format": "raw", "value.columns": "id"}, "'id' is of type bigint"),
         ({"value.format": "raw", "value.columns": "name,value"}, "takes one column, not 2"),
         ({"json.timezone": "UTC"}, "says nothing without value.format"),
+        (
+            {"value.format": "avro", "json.timezone": "UTC"},
+            "says nothing without value.format=json",
+        ),
+        ({"value.format": "json", "avro.schema": "{}"}, "says nothing without value.format=avro"),
+        (
+            {
+                "value.format": "json",
+                "key.columns": "id",
+                "key.format": "avro",
+                "avro.schema": "{}",
+            },
+            "avro.schema says nothing without value.format=avro",
+        ),
+        ({"value.format": "json", "protobuf.message": "M"}, "without value.format=protobuf"),
+        (
+            {"value.format": "avro", "value.columns": "id", "schema.registry.uri": "http://x"},
+            "schema.registry.uri says nothing without schema.registry.url",
+        ),
+        ({"schema.registry.url": "http://x"}, "says nothing without value.format=avro or protobuf"),
         ({"value.format": "json", "json.timezone": "Mars"}, "there is no time zone 'Mars'"),
         ({"value.format": "json", "json.ignorenullfields": "yes"}, "must be true or false"),
         ({"value.format": "json", "json.dateformat": "EEE"}, "json.dateFormat = 'EEE'"),
@@ -187,6 +207,12 @@ def test_fields_that_are_no_structs_or_cannot_be_told_apart_are_refused() -> Non
 def test_what_makes_no_sense_is_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(FormatError, match=reason):
         record_format(SCHEMA, options)
+
+
+def test_keys_alone_may_have_the_options_of_a_format() -> None:
+    options = {"json.timezone": "UTC", "schema.registry.url": " "}
+    made = record_format(SCHEMA, {"key.columns": "id", "key.format": "json", **options})
+    assert [each.name for each in made.parts] == ["value", "key"]
 
 
 def test_types_without_a_form_are_refused_by_name_at_any_depth() -> None:
