@@ -102,10 +102,10 @@ def record_format(
     """Read value.format, value.columns, key.format and key.columns.
 
     value.columns is "*", names between commas, or "name.*".  "*" is every column but those that are
-    parts of a record: key, topic (without the option topic), partition, headers, timestamp.  A
-    column that is named is encoded; if it has the name of such a part, it is used as that too.
-    "name.*" is the fields of a struct, whatever their names; a struct that is null is a null value.
-    key.columns has no "*".
+    parts of a record: key (unless key.columns names others), topic (without the option topic),
+    partition, headers, timestamp.  A column that is named is encoded; if it has the name of such a
+    part, it is used as that too.  "name.*" is the fields of a struct, whatever their names; a
+    struct that is null is a null value.  key.columns has no "*".
 
     Args:
         schema: the DataFrame's.
@@ -201,7 +201,11 @@ def _value_columns(options: Mapping[str, str], schema: StructType, format_name: 
         options = {**options, "value.columns": "value"}
     if options.get("value.columns", "*").strip() != "*":
         return _named_columns(options, "value.columns", schema)
-    parts = {name for name in _PARTS if name != "topic" or "topic" not in options}
+    keys = {
+        each.strip().removesuffix(_FIELDS) for each in options.get("key.columns", "key").split(",")
+    }
+    replaced = {"topic"} if "topic" in options else set()
+    parts = {*_PARTS} - replaced - ({"key"} - keys)
     names = schema.fieldNames()
     found = [index for index, name in enumerate(names) if name not in parts]
     if not found:

@@ -6,7 +6,7 @@ import pickle
 
 import pyarrow
 import pytest
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     DayTimeIntervalType,
@@ -67,6 +67,23 @@ def test_a_header_is_not_made_of_what_a_format_makes() -> None:
 def test_a_topic_that_nobody_looks_at_is_a_column_like_others() -> None:
     row = encoded(value__format="json", topic="other", value__columns="*")
     assert row["value"] == b'{"id":7,"topic":"t","name":"n","value":"dg==","trace":"x"}'
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "value"),
+    [
+        ("id", b'{"id":7}', b'{"id":7,"key":{"a":"x"},"name":"n"}'),
+        ("id, key", b'{"id":7,"key":{"a":"x"}}', b'{"id":7,"name":"n"}'),
+        ("key.*", b'{"a":"x"}', b'{"id":7,"name":"n"}'),
+    ],
+)
+def test_a_column_key_that_is_not_the_key_is_a_column_like_others(
+    columns: str, key: bytes, value: bytes
+) -> None:
+    batch = pyarrow.RecordBatch.from_pydict({"id": [7], "key": [{"a": "x"}], "name": ["n"]})
+    options = {"value.format": "json", "key.columns": columns}
+    made = record_format(from_arrow_schema(batch.schema), options)
+    assert made.encode(batch).to_pylist() == [{"value": value, "key": key}]
 
 
 def test_columns_are_encoded_in_the_order_they_are_named_in() -> None:
