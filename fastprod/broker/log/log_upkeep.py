@@ -122,25 +122,34 @@ class LogUpkeep:
         # Here: few logs are compacted, and a broker is to take little memory.
         from fastprod.broker.log.cleaning.cleaner import CleaningStopped, clean  # noqa: PLC0415
 
-        again_ms: int | None = 0
         try:
-            while again_ms == 0:
-                now_ms = self._clock.time_ms()
-                again_ms = clean(log, now_ms, lambda: self._is_closed or log.is_closed)
+            again_ms = clean(log, self._clock.time_ms(), lambda: self._is_closed or log.is_closed)
         except CleaningStopped:
+            return None
+        if again_ms == 0:
+            # After what else is due.
+            self._add(log, (self._clean_job,), 0)
             return None
         return again_ms
 
     def _rolled(self, log: Log) -> None:
         self._add(log, (self._roll_job,))
 
-    def _add(self, log: Log, jobs: Iterable[_Job]) -> None:
-        """Plan the jobs for a log. Its lock and its partition's are held."""
+    def _add(self, log: Log, jobs: Iterable[_Job], delay_ms: int | None = None) -> None:
+        """Plan the jobs for a log. Its lock and its partition's may be held.
+
+        Args:
+            log: whose.
+            jobs: which.
+            delay_ms: None: the delay of each job.
+        """
         now_ns = self._clock.monotonic_ns()
         with self._changed:
             if self._is_closed:
                 return
-            is_earlier = [job.add(log, now_ns, job.delay_ms) for job in jobs]
+            is_earlier = [
+                job.add(log, now_ns, job.delay_ms if delay_ms is None else delay_ms) for job in jobs
+            ]
             if self._thread is None:
                 # Without one the append is done all the same; the next one tries again.
                 self._thread = try_start("fastprod-broker-log-upkeep", self._run)

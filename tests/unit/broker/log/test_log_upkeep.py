@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +225,30 @@ def test_more_keys_than_there_is_room_for_are_compacted_without_another_append()
     world.clock.advance(SYNC_MS)
     world.await_sleep(CHECK_MS)
     assert [offset for offset, _ in contents(log)] == [*range(400, 801)]
+    world.close()
+
+
+def test_what_else_is_due_comes_between_the_parts_of_a_compaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-C8.1: with `sync="interval"` records do not wait for the whole of a large log."""
+    world = UpkeepWorld(SYNC_MS, cleaner_backoff_ms=SYNC_MS // 2)
+    done: list[str] = []
+    more = [0, 0, None]
+
+    def clean(log: Log, now_ms: int, is_stopped: Callable[[], bool]) -> int | None:
+        if not done:
+            world.clock.advance(SYNC_MS)
+        done.append("compacted")
+        return more.pop(0)
+
+    monkeypatch.setattr("fastprod.broker.log.cleaning.cleaner.clean", clean)
+    monkeypatch.setattr(Log, "flush", lambda log: done.append("synced"))
+    world.log(compact=True).append(batch(), 0)
+    world.await_sleep(SYNC_MS // 2)
+    world.clock.advance(SYNC_MS // 2)
+    world.await_sleep(CHECK_MS)
+    assert done == ["compacted", "synced", "compacted", "compacted"]
     world.close()
 
 
