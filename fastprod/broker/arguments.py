@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from fastprod.broker.config import BrokerConfig
 from fastprod.broker.listener_security import ListenerSecurity
 from fastprod.errors import ConfigError
+from fastprod.security.secret import plain_text
 
 _MAX_NODE_COUNT = 100
 
@@ -77,4 +78,4 @@ def first_topics(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:
             raise ConfigError(
                 f"topics has {name!r}: {count!r}; it must be text and a whole number", key="topics"
             )
-    return named
+    return {plain_text(name): count for name, count in named.items()}

@@ -36,6 +36,7 @@ from fastprod.broker.server.request_log import LoggedRequest
 from fastprod.broker.stored_record import StoredRecord
 from fastprod.broker.threads.clock import Clock, SystemClock
 from fastprod.errors import ConfigError, IllegalStateError, KafkaError
+from fastprod.security.secret import plain_text
 
 
 class BrokerTopicError(KafkaError):
@@ -368,7 +369,7 @@ class Broker(BrokerSecurity):
         """
         topics = self._running().topics
         try:
-            topics.create(name, partitions, replication_factor, config)
+            topics.create(plain_text(name), partitions, replication_factor, config)
         except TopicError as error:
             raise BrokerTopicError(error.message, code=error.code, topic=name) from None
 

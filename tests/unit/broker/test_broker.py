@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import errno
 import os
 import re
@@ -106,6 +107,20 @@ def test_a_folder_keeps_records_over_restarts(tmp_path: Path) -> None:
         assert [each.value for each in broker.records("t")] == [b"first", b"second"]
         with pytest.raises(BrokerTopicError, match="partitions 0 to 0"):
             broker.leader("t", 1)
+
+
+def test_topics_whose_names_are_more_than_text_are_there_after_a_restart(tmp_path: Path) -> None:
+    class Topics(str, enum.Enum):  # noqa: UP042
+        FIRST = "t"
+        LATER = "later"
+
+    with Broker(topics={Topics.FIRST: 1}, data_dir=tmp_path) as broker:
+        broker.create_topic(Topics.LATER)
+        send(broker, b"first")
+        assert len(broker.records(Topics.FIRST)) == 1
+    with Broker(data_dir=tmp_path) as broker:
+        assert broker.topic_names() == ["later", "t"]
+        assert [each.value for each in broker.records("t")] == [b"first"]
 
 
 def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
