@@ -67,7 +67,8 @@ cdef struct Result:
     int32_t sent                # atomic: drained at least once
     int32_t error_code          # ERR_NONE, a Kafka code, or a LocalError
     int32_t partition
-    void* origin                # borrowed; whose batch it is, for who urges
+    void* origin                # borrowed; whose batch it is, for who urges or drives; NULL: no
+    # batch's, nobody drives it; constant
     void* batch                 # borrowed; its ProducerBatch while that waits and has never left,
     # so that records can be taken back, then NULL; guarded by the lock of its queue
     uint32_t count              # records, also those that were taken back
@@ -141,7 +142,7 @@ cdef void incomplete_destroy(Incomplete* list) noexcept nogil
 cdef void incomplete_close(Incomplete* list) noexcept nogil
 
 # A pending result, on the list, with one reference for the batch; NULL: out of memory.
-cdef Result* result_new(Incomplete* list, int32_t partition) noexcept nogil
+cdef Result* result_new(Incomplete* list, int32_t partition, void* origin) noexcept nogil
 # A child takes the place of its parent in the order of creation.
 cdef Result* result_new_child(Result* parent) noexcept nogil
 # Take a result that nobody looks at off the list again.

@@ -100,11 +100,11 @@ cdef Result* _result_blank(int32_t partition) noexcept nogil:
     return result
 
 
-cdef Result* result_new(Incomplete* list, int32_t partition) noexcept nogil:
+cdef Result* result_new(Incomplete* list, int32_t partition, void* origin) noexcept nogil:
     cdef Result* result = _result_blank(partition)
     if result == NULL:
         return NULL
-    result.incomplete = list
+    result.incomplete, result.origin = list, origin     # on the list a flush may find and drive it
     fp_mutex_lock(&list.lock)
     result.number = list.next_number
     list.next_number += 1
@@ -409,7 +409,7 @@ cdef void result_drive(Result* result, int64_t deadline_ns) noexcept nogil:
     if fp_load_i32_acq(&result.state) != RESULT_PENDING:
         return
     fp_mutex_lock(&stripe.lock)     # while it is pending under the stripe, the engine lives
-    if result.state == RESULT_PENDING and result.incomplete != NULL:
+    if result.state == RESULT_PENDING and result.incomplete != NULL and result.origin != NULL:
         list = result.incomplete
         if list.drive != NULL:
             fp_add_i32(&list.drivers, 1)    # and from here on, too
@@ -565,7 +565,7 @@ cdef Result* result_new_apart(Result* result, int32_t code, Incomplete* list) no
     cdef Result** children = <Result**>malloc(sizeof(Result*))
     cdef Result* apart = NULL
     if children != NULL and list != NULL:
-        apart = result_new(list, result.partition)
+        apart = result_new(list, result.partition, NULL)
     elif children != NULL:
         apart = _result_blank(result.partition)
     if apart == NULL:

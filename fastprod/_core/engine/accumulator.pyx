@@ -252,7 +252,7 @@ cdef FpStatus _new_batch(
         return FP_NOMEM
     status = _get_memory(a, batch, size, extra, out)
     if status == FP_OK:
-        result = result_new(&a.incomplete, partition.index)
+        result = result_new(&a.incomplete, partition.index, partition)
         batch.result = result
         if result == NULL:
             status = FP_NOMEM
@@ -261,7 +261,6 @@ cdef FpStatus _new_batch(
         out.need_bytes = size       # all of it: what was there has gone back
         return status
     fp_store_i64(&partition.topic.last_used_ns, now_ns)
-    result.origin = partition
     fp_store_ptr(&result.batch, batch)
     if partition.tail == NULL:
         partition.head = batch

@@ -19,6 +19,8 @@ class IncompleteForTest:
         """Make a pending result of `count` records."""
     def new_child(self, parent: int, count: int = 1) -> int:
         """Make a pending result in front of its parent."""
+    def new_apart(self, handle: int) -> int:
+        """Make a pending result of a record whose deadline has passed; it is no batch's."""
     def abandon(self, handle: int) -> None:
         """Take a result that nobody looks at off the list."""
     def miss(self, handle: int, index: int = 0) -> int | None:
@@ -35,6 +37,8 @@ class IncompleteForTest:
         """Put (first record, child) in the place of a result."""
     def urge(self, handle: int) -> None:
         """Say that somebody waits."""
+    def drive(self, handle: int) -> None:
+        """Let a caller that waits for the result send it and read the answer."""
     def wait(self, handle: int, timeout_ms: float) -> bool:
         """Wait until the result is done or split; False: the time-out passed."""
     def take_ready(self, timeout_ms: float = 0.0) -> list[tuple[int, list[tuple[int, int]]]]:
@@ -61,3 +65,6 @@ class IncompleteForTest:
     @property
     def urges_heard(self) -> int:
         """How often the I/O thread would have been woken by `urge`."""
+    @property
+    def drives_begun(self) -> int:
+        """How often `drive` came to the engine."""

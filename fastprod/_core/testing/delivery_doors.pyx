@@ -7,11 +7,12 @@ cimport cython
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
 from fastprod._core.delivery.result cimport (
-    AttachedFuture, Incomplete, Result, compare_futures, incomplete_close, incomplete_destroy,
-    incomplete_init, incomplete_last_number, incomplete_record_count, incomplete_take_ready,
-    incomplete_wait, result_abandon, result_attach, result_complete, result_delivered,
-    result_miss, result_new, result_new_child, result_release, result_resolve, result_retain,
-    result_split, result_urge, result_wait, sort_futures,
+    AttachedFuture, ERR_DEADLINE, Incomplete, Result, compare_futures, incomplete_close,
+    incomplete_destroy, incomplete_init, incomplete_last_number, incomplete_record_count,
+    incomplete_take_ready, incomplete_wait, result_abandon, result_attach, result_complete,
+    result_delivered, result_drive, result_miss, result_new, result_new_apart, result_new_child,
+    result_release, result_resolve, result_retain, result_split, result_urge, result_wait,
+    sort_futures,
 )
 
 
@@ -50,6 +51,10 @@ cdef void _count_urge(void* argument, void* origin) noexcept nogil:
     fp_add_i32(<int32_t*>argument, 1)
 
 
+cdef void _count_drive(void* argument, Result* result, int64_t deadline_ns) noexcept nogil:
+    fp_add_i32(<int32_t*>argument, 1)
+
+
 @cython.no_gc_clear
 cdef class IncompleteForTest:
     """See the .pyi."""
@@ -60,6 +65,7 @@ cdef class IncompleteForTest:
     cdef set taken          # handles whose callbacks have not run: the queue's references
     cdef int next_handle
     cdef int32_t urges
+    cdef int32_t drives
 
     def __cinit__(self):
         self.results = {}
@@ -67,6 +73,8 @@ cdef class IncompleteForTest:
         incomplete_init(&self.list)
         self.list.urge = _count_urge
         self.list.argument = &self.urges
+        self.list.drive = _count_drive
+        self.list.drive_argument = &self.drives
 
     def __dealloc__(self):
         self.take_ready()
@@ -93,7 +101,7 @@ cdef class IncompleteForTest:
         return self.next_handle
 
     def new(self, uint32_t count=1):
-        cdef Result* result = result_new(&self.list, 0)
+        cdef Result* result = result_new(&self.list, 0, &self.list)
         handle = self._keep(result)
         result.count = count
         return handle
@@ -103,6 +111,10 @@ cdef class IncompleteForTest:
         handle = self._keep(result)
         result.count = count
         return handle
+
+    def new_apart(self, int handle):
+        result_retain(self._at(handle))
+        return self._keep(result_new_apart(self._at(handle), ERR_DEADLINE, &self.list))
 
     def abandon(self, int handle):
         result_abandon(self._at(handle))
@@ -139,6 +151,9 @@ cdef class IncompleteForTest:
 
     def urge(self, int handle):
         result_urge(self._at(handle))
+
+    def drive(self, int handle):
+        result_drive(self._at(handle), _after(0))
 
     def wait(self, int handle, double timeout_ms):
         cdef Result* result = self._at(handle)
@@ -222,3 +237,7 @@ cdef class IncompleteForTest:
     @property
     def urges_heard(self):
         return fp_load_i32(&self.urges)
+
+    @property
+    def drives_begun(self):
+        return fp_load_i32(&self.drives)

@@ -84,7 +84,7 @@ cdef class BatchForTest:
         check(pool_init(&self.pool, pool_bytes))
         if level is not None:
             self.sealer.compressor = compressor_new(codec, level)
-        self.batch = batch_new(NULL, result_new(&self.incomplete, 0), codec, 0)
+        self.batch = batch_new(NULL, result_new(&self.incomplete, 0, NULL), codec, 0)
 
     def __dealloc__(self):
         if self.batch != NULL:

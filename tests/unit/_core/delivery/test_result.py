@@ -333,6 +333,18 @@ def test_waiting_ends_the_linger_once(results: Incomplete) -> None:
     assert results.urges_heard == 1
 
 
+def test_only_results_of_batches_are_driven(results: Incomplete) -> None:
+    """What stands for a record whose deadline has passed has no partition to be sent to, and a
+    flush of another thread may find it on the list."""
+    batch = results.new()
+    results.drive(batch)
+    assert results.drives_begun == 1
+    results.drive(results.new_child(batch))
+    assert results.drives_begun == 2
+    results.drive(results.new_apart(batch))
+    assert results.drives_begun == 2
+
+
 def test_threads_that_send_wait_and_flush_all_come_to_an_end(results: Incomplete) -> None:
     """Whatever the order of completing and waiting, nobody sleeps through it."""
     count, senders = 600, 4
