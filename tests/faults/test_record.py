@@ -195,6 +195,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         (np.float64(1.5), "not float64"),
         (np.array([7, 8])[0], "not int64"),
         (np.bool_(True), "not bool"),
+        (np.datetime64("2026-11-28T17:03", "ms"), "not datetime64"),
+        (np.timedelta64(1, "s"), "not timedelta64"),
         (np.array([[1, 2], [3, 4]], order="F"), "a contiguous buffer or None, not ndarray"),
     ],
     ids=[
@@ -204,6 +206,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         "a float",
         "an integer",
         "a truth value",
+        "a time",
+        "a duration",
         "not contiguous",
     ],
 )
