@@ -41,7 +41,7 @@ from fastprod.log import Log, load_logging
 from fastprod.plugins.plugged_send import PluggedSend, as_record, record_fields
 from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord
-from fastprod.security.secret import Secret, credential_fault
+from fastprod.security.secret import Secret, credential_fault, plain_text
 from fastprod.topic_name import check_topic_name
 from fastprod.transactional_producer import TransactionalProducer
 
@@ -177,7 +177,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """
         self._require_open()
         self._await_topic(topic, None, self._config.max_block_ms)
-        return self._metadata.known_cluster.partitions_for_topic(topic)
+        return self._metadata.known_cluster.partitions_for_topic(plain_text(topic))
 
     def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.

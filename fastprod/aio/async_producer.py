@@ -30,6 +30,7 @@ from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, 
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
 from fastprod.records import BulkMetadata, PartitionInfo, RecordMetadata
+from fastprod.security.secret import plain_text
 from fastprod.topic_name import check_topic_name
 
 
@@ -235,7 +236,7 @@ class AsyncProducer(AsyncTransactions):
         """
         self._producer._require_open()
         await self._await_topic(topic, None, self.config.max_block_ms)
-        return self._producer._metadata.known_cluster.partitions_for_topic(topic)
+        return self._producer._metadata.known_cluster.partitions_for_topic(plain_text(topic))
 
     async def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.

@@ -180,6 +180,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
             assert row == 0
             assert re.search(words, str(error))
             assert isinstance(error.__cause__, TypeError | ValueError)
+        ((row, error),) = producer.send_many("t", [b"x"], timestamps_ms=1 << 63).failures(0)
+        assert "timestamp_ms must be" in str(error)
         with pytest.raises(TypeError, match="on_delivery must be callable"):
             producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
         assert producer.send("t", b"good", partition=0).result(WAIT_S).offset == 0
