@@ -114,7 +114,10 @@ class Setting(NamedTuple):
 
     def refuse(self, key: str, value: Any, why: str = "") -> NoReturn:
         """Raise the `ConfigError` for a value outside of the range."""
-        shown = reprlib.repr(value)
+        try:
+            shown = reprlib.repr(value)
+        except ValueError:  # Python writes no int of more than 4,300 digits
+            shown = f"<{type(value).__name__}>"
         raise ConfigError(
             f"{key} = {shown}: {why or 'must be ' + self.range_text}",
             key=key,
@@ -177,7 +180,7 @@ def _parse_integer_or_none(setting: Setting, key: str, value: Any) -> int | None
 def _parse_decimal(setting: Setting, key: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         setting.refuse(key, value)
     if isinstance(value, bool) or not setting.low <= number <= setting.high:
         setting.refuse(key, value)
@@ -272,7 +275,7 @@ def _parse_encoding(setting: Setting, key: str, value: Any) -> str | None:
     try:
         "".encode(value)  # refuses what is a codec, but none for text
         return codecs.lookup(value).name
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):  # the last one: of a NUL
         setting.refuse(key, value)
 
 
@@ -324,8 +327,8 @@ def _parse_pairs(setting: Setting, key: str, value: Any) -> tuple[tuple[str, str
     if isinstance(value, str):
         items = [item.strip() for item in value.split(",")]
         value = dict(item.partition("=")[::2] for item in items if item)  # a value may have '='
-    if isinstance(value, tuple):  # of another configuration
-        value = dict(value)
+    if isinstance(value, tuple) and all(isinstance(each, tuple) for each in value):
+        value = dict(value)  # of another configuration
     pairs: Mapping[Any, Any] = value if isinstance(value, Mapping) else {None: None}
     if not all(isinstance(name, str) and name and isinstance(pairs[name], str) for name in pairs):
         raise ConfigError(f"{key} must be {setting.range_text}", key=key)  # it may hold a secret

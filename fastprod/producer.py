@@ -26,7 +26,7 @@ from fastprod.client.producer_events import ProducerEvents
 from fastprod.client.warm_up import WarmUp
 from fastprod.client.withdrawing_producer import WithdrawingProducer
 from fastprod.config import ProducerConfig
-from fastprod.deadline import check_timeout, slice_s
+from fastprod.deadline import checked_timeout, slice_s
 from fastprod.error_codes import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 from fastprod.errors import (
     ApiError,
@@ -41,7 +41,7 @@ from fastprod.log import Log, load_logging
 from fastprod.plugins.plugged_send import PluggedSend, as_record, record_fields
 from fastprod.producer_plugins import ProducerPlugins
 from fastprod.records import PartitionInfo, ProducerRecord
-from fastprod.security.secret import Secret, credential_fault
+from fastprod.security.secret import Secret, credential_fault, plain_text
 from fastprod.topic_name import check_topic_name
 from fastprod.transactional_producer import TransactionalProducer
 
@@ -177,7 +177,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """
         self._require_open()
         self._await_topic(topic, None, self._config.max_block_ms)
-        return self._metadata.known_cluster.partitions_for_topic(topic)
+        return self._metadata.known_cluster.partitions_for_topic(plain_text(topic))
 
     def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.
@@ -190,12 +190,12 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
         Raises:
             KafkaError: not all of it was there in time, and why.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any.  Source: fastprod's own.
         """
         self._require_open()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         longest_s = self._config.max_block_ms / 1000 if timeout is None else timeout
         timeout_s = min(longest_s, threading.TIMEOUT_MAX)
         deadline_s = time.monotonic() + timeout_s
@@ -218,7 +218,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Raises:
             FlushTimeoutError: not all were done in time; `undelivered_count` is the exact number.
             KafkaError: called from a delivery callback, which flush would wait for (KIP-1118).
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any but the delivery thread.
         Source: KafkaProducer.flush; contract P-A.7.
@@ -230,7 +230,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
             )
         if self._is_forked:
             return
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._metrics.timed("flush"):
             left = self._engine.flush(timeout)
         if left is not None:
@@ -294,12 +294,12 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Raises:
             UndeliveredError: records were given up; `undelivered_count` is their exact number. The
                 producer is closed all the same.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  In a delivery callback it is close(0).
         Threads: any.  Source: KafkaProducer.close; contract P-A.9.
         """
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         closer = object()
         try:
             try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from fastprod._core.producer.bulk_producer import BulkProducer
-from fastprod.deadline import check_timeout, slice_s
+from fastprod.deadline import checked_timeout, slice_s
 from fastprod.errors import (
     IllegalStateError,
     KafkaError,
@@ -54,13 +54,13 @@ class TransactionalProducer(BulkProducer):
             IllegalStateError: it was called already, or there is no `transactional_id`.
             ProducerClosedError: `close` was called.
             KafkaError: the brokers refuse it. Where `fatal` is not set it may be called again.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any.
         Source: KafkaProducer.initTransactions; contract P-A.8.2.
         """
         manager = self._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._metrics.timed("txn-init"):
             self._await_result(manager.initialize_transactions(), timeout)
 
@@ -102,7 +102,7 @@ class TransactionalProducer(BulkProducer):
         Threads: any.  Source: KafkaProducer.sendOffsetsToTransaction; contract P-A.8.4.
         """
         manager = self._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._metrics.timed("txn-send-offsets"):
             result = manager.send_offsets(offsets, group_metadata)
             if result is not None:
@@ -125,13 +125,13 @@ class TransactionalProducer(BulkProducer):
             KafkaError: a record of the transaction failed, or the brokers refuse it, and nothing is
                 committed. `abortable`: abort_transaction() makes the producer usable again;
                 `fatal`: close it.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any.
         Source: KafkaProducer.commitTransaction; contract P-A.8.5.
         """
         manager = self._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._metrics.timed("txn-commit"):
             self._await_end(manager.begin_commit(), timeout)
 
@@ -148,7 +148,7 @@ class TransactionalProducer(BulkProducer):
             IllegalStateError: no transaction is open.
             ProducerClosedError: `close` was called.
             KafkaError: the producer has failed for good, and why.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Futures of records that never left have a TransactionAbortedError.
 
@@ -156,7 +156,7 @@ class TransactionalProducer(BulkProducer):
         Source: KafkaProducer.abortTransaction; contract P-A.8.6.
         """
         manager = self._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._metrics.timed("txn-abort"):
             self._await_end(manager.begin_abort(), timeout)
 

@@ -25,11 +25,12 @@ from fastprod.aio.thread_signal import ThreadSignal
 from fastprod.client.purges import LOOK_AGAIN_S
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
-from fastprod.deadline import check_timeout, record_deadline_ns
+from fastprod.deadline import checked_timeout, record_deadline_ns
 from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, ProducerClosedError
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
 from fastprod.records import BulkMetadata, PartitionInfo, RecordMetadata
+from fastprod.security.secret import plain_text
 from fastprod.topic_name import check_topic_name
 
 
@@ -235,7 +236,7 @@ class AsyncProducer(AsyncTransactions):
         """
         self._producer._require_open()
         await self._await_topic(topic, None, self.config.max_block_ms)
-        return self._producer._metadata.known_cluster.partitions_for_topic(topic)
+        return self._producer._metadata.known_cluster.partitions_for_topic(plain_text(topic))
 
     async def warmup(self, *topics: str, timeout: float | None = None) -> None:
         """Fetch the topics' metadata, connect to their leaders and get the producer id.
@@ -248,7 +249,7 @@ class AsyncProducer(AsyncTransactions):
         """
         producer = self._producer
         producer._require_open()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         longest_s = self.config.max_block_ms / 1000 if timeout is None else timeout
         timeout_s = min(longest_s, threading.TIMEOUT_MAX)
         deadline_s = time.monotonic() + timeout_s
@@ -271,11 +272,11 @@ class AsyncProducer(AsyncTransactions):
 
         Raises:
             FlushTimeoutError: not all were done in time; `undelivered_count` is the exact number.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
 
         Awaits up to `timeout`.  Source: KafkaProducer.flush; contract P-A.7.
         """
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         turn = FlushTurn(self._producer._engine)
         with self._producer._metrics.timed("flush"):
             await within(turn, timeout)
@@ -334,13 +335,13 @@ class AsyncProducer(AsyncTransactions):
         Raises:
             UndeliveredError: records were given up; `undelivered_count` is their exact number. The
                 producer is closed all the same.
-            ValueError: a negative timeout.
+            TypeError, ValueError: a timeout that is no number, or negative.
             RuntimeError: the system gives no thread; the producer stays open, and another call
                 tries again.
 
         Awaits up to `timeout`.  Source: KafkaProducer.close; contract P-A.9.
         """
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         ending, longest_s = self._ending, timeout
         if ending is None or self._ending_pid != os.getpid():  # its thread is the parent's
             longest_s = None  # the thread keeps to it

@@ -11,7 +11,7 @@ from fastprod._core.producer.flush_turn import FlushTurn
 from fastprod.aio.deadline import within
 from fastprod.aio.thread_signal import ThreadSignal
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
-from fastprod.deadline import check_timeout
+from fastprod.deadline import checked_timeout
 from fastprod.errors import KafkaError
 from fastprod.producer import KafkaProducer
 
@@ -37,7 +37,7 @@ class AsyncTransactions:
         Source: KafkaProducer.initTransactions; contract P-A.8.2.
         """
         manager = self._producer._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._producer._metrics.timed("txn-init"):
             await self._end_of(manager.initialize_transactions(), timeout)
 
@@ -63,7 +63,7 @@ class AsyncTransactions:
         Source: KafkaProducer.sendOffsetsToTransaction; contract P-A.8.4.
         """
         manager = self._producer._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._producer._metrics.timed("txn-send-offsets"):
             result = manager.send_offsets(offsets, group_metadata)
             if result is not None:
@@ -79,7 +79,7 @@ class AsyncTransactions:
         Source: KafkaProducer.commitTransaction; contract P-A.8.5.
         """
         manager = self._producer._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._producer._metrics.timed("txn-commit"):
             await self._end_with_callbacks(manager.begin_commit(), timeout)
 
@@ -94,7 +94,7 @@ class AsyncTransactions:
         Source: KafkaProducer.abortTransaction; contract P-A.8.6.
         """
         manager = self._producer._transactions()
-        check_timeout(timeout)
+        timeout = checked_timeout(timeout)
         with self._producer._metrics.timed("txn-abort"):
             await self._end_with_callbacks(manager.begin_abort(), timeout)
 

@@ -7,15 +7,17 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from fastprod.broker.api_table import ApiTable, Pin
 from fastprod.broker.arguments import (
     check_addresses,
-    check_folder,
+    check_kinds,
     first_topics,
+    folder_of,
+    topic_settings,
+    whole_number,
 )
 from fastprod.broker.broker_security import (
     BrokerSecurity,
@@ -152,7 +154,8 @@ class Broker(BrokerSecurity):
         **config: Any,
     ) -> None:
         check_addresses(brokers, host, port)
-        check_folder(data_dir, discard)
+        check_kinds(advertised_host, versions, tls, sasl_users, oauth_validator)
+        self._data_dir = folder_of(data_dir, discard)
         self._config = BrokerConfig.make(
             {
                 "auto_create_topics_enable": auto_create_topics,
@@ -165,7 +168,6 @@ class Broker(BrokerSecurity):
         )
         self._topics = first_topics(topics)
         self._node_count = brokers
-        self._data_dir = None if data_dir is None else Path(data_dir)
         self._clock = clock or SystemClock()
         sasl = make_mechanisms(sasl_users, sasl_mechanisms, oauth_validator, self._clock)
         own_for = (host, advertised_host or "") if tls else None
@@ -365,11 +367,17 @@ class Broker(BrokerSecurity):
 
         Raises:
             BrokerTopicError: it exists, or a value is not allowed; `code` is Kafka's.
+            TypeError: an argument is of another kind.
             IllegalStateError: it was not started.
         """
         topics = self._running().topics
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        settings = topic_settings(config)
+        count = whole_number("partitions", partitions)
+        factor = whole_number("replication_factor", replication_factor)
         try:
-            topics.create(plain_text(name), partitions, replication_factor, config)
+            topics.create(plain_text(name), count, factor, settings)
         except TopicError as error:
             raise BrokerTopicError(error.message, code=error.code, topic=name) from None
 
@@ -409,6 +417,7 @@ class Broker(BrokerSecurity):
         """
         state = self._running()
         found = self._partition(topic, partition)
+        node_id = whole_number("node_id", node_id)
         if node_id not in state.cluster.node_ids:
             raise ValueError(f"no node {node_id}; there are 0 to {self._node_count - 1}")
         epoch = state.cluster.move_leader(found, node_id)
@@ -525,6 +534,7 @@ class Broker(BrokerSecurity):
 
     def _partition(self, name: str, index: int) -> Partition:
         topic = self._topic(name)
+        index = whole_number("partition", index)
         partition = topic.partition(index)
         if partition is None:
             raise BrokerTopicError(

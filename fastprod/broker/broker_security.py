@@ -34,6 +34,7 @@ from fastprod.broker.server.authorizer import Authorizer
 from fastprod.broker.threads.clock import Clock
 from fastprod.errors import ConfigError
 from fastprod.security.pem_source import PemSource
+from fastprod.security.secret import plain_text
 
 PathLike = str | os.PathLike[str]
 
@@ -265,6 +266,7 @@ class BrokerSecurity:
     ) -> None:
         pattern = PatternType.PREFIXED if prefix else PatternType.LITERAL
         names = [operations] if isinstance(operations, str) else list(operations)
+        host = _rule_text("host", host)
         self._authorizer.add(
             [
                 Acl(_principal(principal), permission, each, *resource, pattern, host)
@@ -451,7 +453,8 @@ def _principal(text: str) -> str:
         raise ConfigError(
             f"principal is {text!r}; it must be a name, or User: and a name", key="principal"
         )
-    return text if ":" in text else f"User:{text}"
+    name = plain_text(text)
+    return name if ":" in name else f"User:{name}"
 
 
 def _operation(text: str) -> Operation:
@@ -477,7 +480,15 @@ def _resource(
             "give one of topic, group, transactional_id and cluster: what the rule is about",
             key="topic",
         )
-    return given[0]
+    kind, name = given[0]
+    return kind, _rule_text(kind.name.lower(), name)
+
+
+def _rule_text(key: str, value: str) -> str:
+    """What a rule is compared by; it would hold for nobody if it were no text."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} is {value!r:.100}; it must be text", key=key)
+    return plain_text(value)
 
 
 def resolved_listeners(

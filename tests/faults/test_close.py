@@ -7,8 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,6 +124,20 @@ def test_a_negative_timeout_is_refused_and_closes_nothing(mock_cluster: MockClus
         with pytest.raises(ValueError, match="-1"):
             producer.close(-1)
         assert producer.send("t", b"x").result(BOUND_S).offset >= 0
+
+
+def test_a_timeout_of_another_kind_delivers_what_is_queued_or_closes_nothing(
+    mock_cluster: MockCluster,
+) -> None:
+    producer = new_producer(mock_cluster, linger_ms=60_000, delivery_timeout_ms=120_000)
+    wrong: Any = timedelta(seconds=BOUND_S)
+    for call in (producer.flush, producer.close):
+        with pytest.raises(TypeError, match="timeout must be a number of seconds"):
+            call(wrong)
+    future = producer.send("t", b"x")
+    exact: Any = Decimal(BOUND_S)
+    producer.close(exact)
+    assert future.result(0).offset >= 0
 
 
 @pytest.mark.parametrize("timeout", [0, 2])

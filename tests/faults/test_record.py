@@ -180,6 +180,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
             assert row == 0
             assert re.search(words, str(error))
             assert isinstance(error.__cause__, TypeError | ValueError)
+        ((row, error),) = producer.send_many("t", [b"x"], timestamps_ms=1 << 63).failures(0)
+        assert "timestamp_ms must be" in str(error)
         with pytest.raises(TypeError, match="on_delivery must be callable"):
             producer.send("t", b"x", on_delivery="f")  # type: ignore[arg-type]
         assert producer.send("t", b"good", partition=0).result(WAIT_S).offset == 0
@@ -195,6 +197,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         (np.float64(1.5), "not float64"),
         (np.array([7, 8])[0], "not int64"),
         (np.bool_(True), "not bool"),
+        (np.datetime64("2026-11-28T17:03", "ms"), "not datetime64"),
+        (np.timedelta64(1, "s"), "not timedelta64"),
         (np.array([[1, 2], [3, 4]], order="F"), "a contiguous buffer or None, not ndarray"),
     ],
     ids=[
@@ -204,6 +208,8 @@ def test_bad_arguments_are_raised_and_send_nothing(peer: Peer) -> None:
         "a float",
         "an integer",
         "a truth value",
+        "a time",
+        "a duration",
         "not contiguous",
     ],
 )

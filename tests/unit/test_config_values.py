@@ -239,3 +239,19 @@ def test_telemetry_can_only_be_off() -> None:
     assert setting.parse("k", "false") is False
     assert "KIP-714" in str(refused(setting, True))
     refused(setting, "yes")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("integer", 10**5_000),
+        ("decimal", 10**400),
+        ("encoding", "utf-8\0"),
+        ("encoding", "\udc80"),
+        ("pairs", ("a:1",)),
+    ],
+    ids=["many digits", "no float", "a NUL", "no text", "no pairs"],
+)
+def test_what_python_itself_stumbles_over_is_refused_by_name(kind: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match="a_setting"):
+        Setting(kind, "doc", low=0, high=9).parse("a_setting", value)

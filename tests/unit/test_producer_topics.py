@@ -54,6 +54,12 @@ def test_partitions_for_names_leaders_and_raises_errors(
         producer.partitions_for("t")
 
 
+def test_partitions_for_a_name_that_is_more_than_text_have_its_text(peer: Peer) -> None:
+    with quick_producer(peer) as producer:
+        found = producer.partitions_for(Topics.FIRST)
+        assert {type(each.topic) for each in found} == {str}
+
+
 @pytest.mark.parametrize(
     "send",
     [

@@ -16,11 +16,11 @@ cdef bint _holds_objects(object data) except -1:
 
 
 cdef bint _is_number(object data) except -1:
-    """One of numpy's: what its buffer has is how this machine keeps it."""
+    """One of numpy's, or a time of it: what its buffer has is how this machine keeps it."""
     dtype = getattr(data, "dtype", None)
     return (
         dtype is not None and getattr(data, "ndim", None) == 0
-        and getattr(dtype, "kind", "") in ("b", "i", "u", "f", "c"))
+        and getattr(dtype, "kind", "") in ("b", "i", "u", "f", "c", "m", "M"))
 
 
 cdef int take_buffer(object data, Py_buffer* buffer) except -1:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
+
+_LATEST_MS: Final = 2**63 - 1
 
 
 def iter_rows(
@@ -57,7 +59,10 @@ def is_plain(values: Any, keys: Any, headers: Any, partitions: Any, timestamps_m
         and (keys is None or type(keys) in (list, tuple))
         and headers is None
         and partitions is None
-        and (timestamps_ms is None or (type(timestamps_ms) is int and timestamps_ms >= 0))
+        and (
+            timestamps_ms is None
+            or (type(timestamps_ms) is int and 0 <= timestamps_ms <= _LATEST_MS)
+        )
     )
 
 

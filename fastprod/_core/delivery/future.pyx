@@ -24,6 +24,7 @@ from fastprod._core.delivery.wait_habit cimport end_wait, forget_waits, note_wai
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t item_count)
 
+from fastprod.deadline import seconds_of
 from fastprod.errors import ForkedFutureError
 from fastprod._core.delivery.outcomes import error_for_outcome
 from fastprod.log import Log
@@ -154,7 +155,8 @@ cdef class RecordFuture:
         if self.result_ == NULL or self._is_done():
             return 0
         if timeout is not None:
-            deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, float(timeout)), LONGEST_S) * 1e9)
+            timeout = seconds_of("timeout", timeout)
+            deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, timeout), LONGEST_S) * 1e9)
         while True:
             index = self.index
             result = result_resolve(self.result_, &index)
@@ -169,7 +171,7 @@ cdef class RecordFuture:
             if fp_now_ns() >= deadline_ns:
                 raise TimeoutError(
                     f"the record for topic {self.topic!r} was not acknowledged within "
-                    f"{float(timeout) * 1000:,.0f} ms; it may still arrive: wait again, or look "
+                    f"{timeout * 1000:,.0f} ms; it may still arrive: wait again, or look "
                     f"at delivery_timeout_ms")
 
     cdef bint _is_done(self):

@@ -30,6 +30,7 @@ from fastprod._core.producer.record_chunk cimport RecordChunk, chunk_row, chunk_
 from fastprod._core.producer.withdrawal cimport is_withdrawn, withdraw
 from fastprod._core.records.record_batch cimport Record
 
+from fastprod.deadline import seconds_of
 from fastprod.errors import BulkError, ForkedFutureError
 from fastprod.log import Log
 from fastprod.records import BulkArrays, BulkMetadata, FailedRow
@@ -319,7 +320,8 @@ cdef class BulkFuture:
         cdef int32_t settled = settled_state()
         cdef FpStatus status
         if timeout is not None:
-            deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, float(timeout)), LONGEST_S) * 1e9)
+            timeout = seconds_of("timeout", timeout)
+            deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, timeout), LONGEST_S) * 1e9)
         self._check_fork()
         while self._wait_slice(&at, settled, 0) != FP_OK:
             with nogil:
@@ -329,7 +331,7 @@ cdef class BulkFuture:
             if status != FP_OK and fp_now_ns() >= deadline_ns:
                 raise TimeoutError(
                     f"not all of {self.count:,} records for topic {self.topic!r} were "
-                    f"acknowledged within {float(timeout) * 1000:,.0f} ms; they may still "
+                    f"acknowledged within {timeout * 1000:,.0f} ms; they may still "
                     f"arrive: wait again, or look at delivery_timeout_ms")
         return 0
 

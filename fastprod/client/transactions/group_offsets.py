@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fastprod.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from fastprod.security.secret import plain_text
 
 _LIBRDKAFKA: Final = b"CGMDv2:"
 _NO_OFFSET: Final = -1001
 """What confluent-kafka has for a partition of which nothing was read."""
 _LARGEST_OFFSET: Final = 2**63 - 1
+_LARGEST_INT32: Final = 2**31 - 1
 
 
 def group_metadata_of(given: Any) -> ConsumerGroupMetadata:
@@ -35,7 +38,7 @@ def group_metadata_of(given: Any) -> ConsumerGroupMetadata:
         generation_id = getattr(given, "generation_id", None)
         found = ConsumerGroupMetadata(
             given.group_id,
-            -1 if generation_id is None else int(generation_id),
+            -1 if generation_id is None else generation_id,
             getattr(given, "member_id", None) or "",
             getattr(given, "group_instance_id", None),
         )
@@ -46,6 +49,13 @@ def group_metadata_of(given: Any) -> ConsumerGroupMetadata:
         )
     if not isinstance(found.group_id, str) or not found.group_id:
         raise ValueError("group_metadata has no group id")
+    instance_id = found.group_instance_id
+    found = ConsumerGroupMetadata(
+        _text("the group's id", found.group_id),
+        _number("generation_id", found.generation_id, -1, _LARGEST_INT32),
+        _text("member_id", found.member_id),
+        None if instance_id is None else _text("group_instance_id", instance_id),
+    )
     if found.generation_id > 0 and not found.member_id:
         raise ValueError(
             f"group_metadata has generation {found.generation_id}, but no member id: take it from "
@@ -94,25 +104,45 @@ def offsets_of(given: Any) -> dict[TopicPartition, OffsetAndMetadata]:
 def _partition(given: Any) -> TopicPartition:
     if hasattr(given, "topic") and hasattr(given, "partition"):
         topic, partition = given.topic, given.partition
-    else:
+    elif isinstance(given, tuple | list) and len(given) == 2:
         topic, partition = given
-    if not isinstance(topic, str) or not isinstance(partition, int) or partition < 0:
-        raise ValueError(f"{given!r} is no partition of a topic")
-    return TopicPartition(topic, partition)
+    else:
+        raise TypeError(f"offsets has {given!r:.100}, which is no partition of a topic")
+    return TopicPartition(
+        _text("a topic's name", topic), _number("partition", partition, 0, _LARGEST_INT32)
+    )
 
 
 def _offset(given: Any) -> OffsetAndMetadata:
-    if isinstance(given, int):
-        found = OffsetAndMetadata(given)
-    elif hasattr(given, "offset"):
-        epoch = getattr(given, "leader_epoch", None)
-        if callable(epoch):
-            epoch = epoch()
-        found = OffsetAndMetadata(
-            given.offset, getattr(given, "metadata", None) or "", -1 if epoch is None else epoch
-        )
-    else:
-        raise TypeError(f"an offset must be a number or have one, not {type(given).__name__}")
-    if not 0 <= found.offset <= _LARGEST_OFFSET:
-        raise ValueError(f"offset {found.offset}: must be 0 or more")
-    return found
+    if not hasattr(given, "offset"):
+        return OffsetAndMetadata(_number("offset", given, 0, _LARGEST_OFFSET))
+    epoch = getattr(given, "leader_epoch", None)
+    if callable(epoch):
+        epoch = epoch()
+    return OffsetAndMetadata(
+        _number("offset", given.offset, 0, _LARGEST_OFFSET),
+        _text("an offset's metadata", getattr(given, "metadata", None) or ""),
+        -1 if epoch is None else _number("leader_epoch", epoch, -1, _LARGEST_INT32),
+    )
+
+
+def _number(name: str, value: Any, low: int, high: int) -> int:
+    """`value` as an int; what a request cannot carry would fail where nobody waits for it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name} = {number:,}: must be {low}..{high:,}")
+    return number
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    text = plain_text(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} cannot be written as UTF-8: {text!r:.100}") from None
+    return text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import operator
+import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -83,7 +85,7 @@ def write_stream(
     df: DataFrame,
     *,
     bootstrap_servers: str | Sequence[str],
-    checkpoint: str,
+    checkpoint: str | os.PathLike[str],
     topic: str | None = None,
     output_mode: str = "append",
     trigger: Mapping[str, Any] | None = None,
@@ -129,7 +131,8 @@ def write_stream(
         )
     if (trigger or {}).get("continuous") is not None:
         raise ConfigError(CONTINUOUS, key="trigger")
-    stream = df.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    folder = _folder(checkpoint)
+    stream = df.writeStream.outputMode(plain_text(output_mode)).option("checkpointLocation", folder)
     if trigger is not None:
         stream = stream.trigger(**trigger)
     if query_name is not None:
@@ -274,6 +277,11 @@ def _options(
             key="guarantee",
             value=guarantee,
         )
+    for argument, mapping in (("kafka", kafka), ("options", options)):
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise ConfigError(
+                f"{argument} must be a mapping, not {type(mapping).__name__}", key=argument
+            )
     given: dict[str, str] = {}
 
     def put(name: str, value: object) -> None:
@@ -295,6 +303,20 @@ def _options(
     if total_path:
         given[TOTAL_PATH] = total_path
     return hiding(given)
+
+
+def _folder(checkpoint: object) -> str:
+    """The text of `checkpoint`; of a text that is more than that Spark makes something else.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    name = os.fspath(checkpoint) if isinstance(checkpoint, str | os.PathLike) else None
+    if not isinstance(name, str) or not name:
+        raise ConfigError(
+            f"checkpoint must be the path of a folder, not {checkpoint!r:.100}", key="checkpoint"
+        )
+    return plain_text(name)
 
 
 def _put(given: dict[str, str], name: str, text: str) -> None:
@@ -320,8 +342,10 @@ def _text(name: str, value: object) -> str:
         return plain_text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
+    if isinstance(value, int):
+        return str(operator.index(value))  # of an Enum's member str makes its name
+    if isinstance(value, float):
+        return repr(float(value))
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
         return ",".join(map(plain_text, value))
     raise ConfigError(

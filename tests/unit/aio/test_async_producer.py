@@ -6,6 +6,8 @@ import asyncio
 import enum
 import math
 from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -89,6 +91,24 @@ def test_a_name_that_is_more_than_text_is_its_text(peer: Peer) -> None:
                 await soon(producer.send_many(Topics.FIRST, [b"v"])),
             ):
                 assert (type(found.topic), found.topic) == (str, "t")
+
+    asyncio.run(main())
+
+
+def test_a_timeout_may_be_any_number_and_nothing_else(peer: Peer) -> None:
+    wrong: Any = timedelta(seconds=20)
+    exact: Any = Decimal(20)
+
+    async def main() -> None:
+        producer = quick_async_producer(peer)
+        for call in (producer.flush, producer.close):
+            with pytest.raises(TypeError, match="timeout must be a number of seconds"):
+                await soon(call(wrong))
+        await soon(producer.warmup("t", timeout=exact))
+        future = producer.send_nowait("t", b"x")
+        await soon(producer.flush(exact))
+        await soon(producer.close(exact))
+        assert (await soon(future)).topic == "t"
 
     asyncio.run(main())
 

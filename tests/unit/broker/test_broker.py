@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fastprod import KafkaProducer
@@ -549,3 +550,26 @@ def test_a_batch_with_a_wrong_checksum_can_be_let_in() -> None:
             )
             assert found.error == code
             assert partition.log.log_end_offset == (1 if code == 0 else 0)
+
+
+def test_whole_numbers_of_another_kind_are_taken_or_refused_by_name() -> None:
+    """A fraction as a node or a number of partitions would be told to clients."""
+    one: Any = np.int64(1)
+    fraction: Any = 1.0
+    with Broker(brokers=2, topics={"t": 2}) as broker:
+        broker.create_topic("u", one, config={"max.message.bytes": 100_000})  # type: ignore[dict-item]
+        broker.move_leader("t", one, one)
+        assert type(broker.leader("t", one)) is int
+        assert broker.end_offset("u", 0) == 0
+        for call in (
+            lambda: broker.create_topic("v", fraction),
+            lambda: broker.create_topic("v", replication_factor=fraction),
+            lambda: broker.move_leader("t", 0, fraction),
+            lambda: broker.move_leader("t", fraction, 0),
+            lambda: broker.leader("t", fraction),
+            lambda: broker.end_offset("t", fraction),
+            lambda: broker.records("t", fraction),
+        ):
+            with pytest.raises(TypeError, match="must be a whole number, not float"):
+                call()
+        assert broker.topic_names() == ["t", "u"]

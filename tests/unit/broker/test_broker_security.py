@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import pytest
@@ -167,3 +168,21 @@ def test_librdkafka_makes_its_own_tokens() -> None:
         assert found["sasl.oauthbearer.config"] == "principal=ada"
         with pytest.raises(ConfigError, match="needs a token"):
             broker.client_settings("ada")
+
+
+def test_a_rule_about_what_is_no_text_is_refused() -> None:
+    """It would hold for nobody."""
+
+    class Names(str, enum.Enum):  # noqa: UP042
+        ADA = "ada"
+
+    wrong: Any = 5
+    with Broker(topics={"t": 1}) as broker:
+        for rule in ({"topic": wrong}, {"group": wrong}, {"topic": "t", "host": wrong}):
+            with pytest.raises(ConfigError, match="is 5; it must be text"):
+                broker.deny("ada", "write", **rule)
+        assert broker.acls == []
+        broker.allow(Names.ADA, "write", topic=Names.ADA)
+        (made,) = broker.acls
+        assert (type(made.principal), made.principal) == (str, "User:ada")
+        assert (type(made.name), made.name) == (str, "ada")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastprod.errors import ConfigError
+from fastprod.security.secret import plain_text
 
 if TYPE_CHECKING:
     from fastprod.security.scram import ScramCredentials
@@ -70,6 +71,7 @@ class Users:
                     "sasl_users: names and passwords are text that is not empty, without NUL",
                     key="sasl_users",
                 )
+        name, password = plain_text(name), plain_text(password)
         chosen = (mechanisms,) if isinstance(mechanisms, str) else tuple(mechanisms)
         unknown = [each for each in chosen if each not in PASSWORD_MECHANISMS]
         if unknown or not chosen:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import TopicPartition as ConfluentPartition
 
@@ -83,7 +85,7 @@ def test_confluents_list_of_positions_is_taken_as_it_is() -> None:
         ({("t", 0): -1}, ValueError),
         ({("t", -1): 1}, ValueError),
         ({("t", 0): "5"}, TypeError),
-        ({(1, 0): 1}, ValueError),
+        ({(1, 0): 1}, TypeError),
         ("offsets", TypeError),
         (5, TypeError),
     ],
@@ -91,3 +93,52 @@ def test_confluents_list_of_positions_is_taken_as_it_is() -> None:
 def test_what_is_no_offset_is_refused(given: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         offsets_of(given)
+
+
+@pytest.mark.parametrize("given", [1.0, Decimal(1), "1", None, 2**63, np.float64(1)])
+@pytest.mark.parametrize("part", ["offset", "partition", "leader_epoch"])
+def test_numbers_that_a_request_cannot_carry_are_refused_by_name(part: str, given: Any) -> None:
+    """Else the request would fail in the thread that writes it, and the call wait in vain."""
+    where = TopicPartition("t", given if part == "partition" else 0)
+    offset = OffsetAndMetadata(1, "", -1 if given is None else given)
+    if part != "leader_epoch":
+        offset = OffsetAndMetadata(given if part == "offset" else 1)
+    elif given is None:
+        return  # an epoch that is not known
+    with pytest.raises((TypeError, ValueError), match=part):
+        offsets_of({where: offset})
+
+
+def test_numbers_of_numpys_and_texts_with_more_to_them_are_what_they_hold() -> None:
+    topic = np.str_("t")
+    offset = OffsetAndMetadata(np.int64(5), np.str_("note"), np.int32(2))  # type: ignore[arg-type]
+    found = offsets_of({(topic, np.int64(1)): offset, (topic, 2): np.int64(7)})
+    assert found == {
+        TopicPartition("t", 1): OffsetAndMetadata(5, "note", 2),
+        TopicPartition("t", 2): OffsetAndMetadata(7),
+    }
+    for where, at in found.items():
+        kinds = [type(part) for part in (*where, *at)]
+        assert kinds == [str, int, int, str, int]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (ConsumerGroupMetadata("g", 1.0, "m"), "generation_id"),  # type: ignore[arg-type]
+        (ConsumerGroupMetadata("g", 2**31, "m"), "generation_id"),
+        (ConsumerGroupMetadata("g", 1, b"m"), "member_id"),  # type: ignore[arg-type]
+        (ConsumerGroupMetadata("g", 1, "m", 5), "group_instance_id"),  # type: ignore[arg-type]
+        ("\udc80", "cannot be written as UTF-8"),
+    ],
+    ids=["fraction", "too large", "bytes", "number", "no text"],
+)
+def test_a_group_that_a_request_cannot_carry_is_refused_by_name(given: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        group_metadata_of(given)
+
+
+def test_an_offsets_metadata_is_text() -> None:
+    note: Any = b"note"
+    with pytest.raises(TypeError, match="metadata must be a str, not bytes"):
+        offsets_of({("t", 0): OffsetAndMetadata(1, note)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,17 @@ def test_a_user_has_a_password_and_what_scram_makes_of_it() -> None:
     assert users.scram("ada", "SCRAM-SHA-512") is made
     assert users.scram_iterations() == {"ada": BOTH}
     assert users.login("ada") == ("lovelace", ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))
+
+
+def test_a_name_or_password_that_is_more_than_text_is_the_text_that_it_holds() -> None:
+    """Principals are made of names, as "User:ada"."""
+
+    class People(str, enum.Enum):  # noqa: UP042
+        ADA = "ada"
+
+    users = Users({People.ADA: People.ADA})
+    assert [type(name) for name in users.names()] == [str]
+    assert type(users.password("ada")) is str
 
 
 def test_a_user_has_the_mechanisms_that_it_was_given() -> None:
