@@ -22,12 +22,12 @@ class Level(int, enum.Enum):
 class Folders(str, enum.Enum):  # noqa: UP042
     """Likewise."""
 
-    STREAM = "/tmp/stream"
+    STREAM = "kept/stream"
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(Level.HIGH, "9"), (Folders.STREAM, "/tmp/stream"), (np.float64(0.5), "0.5"), (True, "true")],
+    [(Level.HIGH, "9"), (Folders.STREAM, "kept/stream"), (np.float64(0.5), "0.5"), (True, "true")],
     ids=["a number", "a text", "a fraction of numpy's", "a bool"],
 )
 def test_an_option_that_is_more_than_its_value_is_its_value(value: Any, text: str) -> None:
@@ -46,7 +46,7 @@ def test_settings_that_are_no_mapping_are_refused_by_name(name: str) -> None:
 
 
 def test_a_checkpoint_is_the_text_of_a_folder() -> None:
-    assert api._folder(Folders.STREAM) == api._folder(Path("/tmp/stream")) == "/tmp/stream"
-    for wrong in ("", None, 5, b"/tmp/stream"):
+    assert api._folder(Folders.STREAM) == api._folder(Path("kept/stream")) == "kept/stream"
+    for wrong in ("", None, 5, b"kept/stream"):
         with pytest.raises(ConfigError, match="checkpoint must be the path of a folder"):
             api._folder(wrong)
