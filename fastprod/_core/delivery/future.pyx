@@ -155,7 +155,7 @@ cdef class RecordFuture:
         if self.result_ == NULL or self._is_done():
             return 0
         if timeout is not None:
-            if type(timeout) is not float:
+            if type(timeout) not in (int, float):
                 timeout = seconds_of("timeout", timeout)
             deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, timeout), LONGEST_S) * 1e9)
         while True:

@@ -320,7 +320,8 @@ cdef class BulkFuture:
         cdef int32_t settled = settled_state()
         cdef FpStatus status
         if timeout is not None:
-            timeout = seconds_of("timeout", timeout)
+            if type(timeout) not in (int, float):
+                timeout = seconds_of("timeout", timeout)
             deadline_ns = fp_now_ns() + <int64_t>(min(max(0.0, timeout), LONGEST_S) * 1e9)
         self._check_fork()
         while self._wait_slice(&at, settled, 0) != FP_OK:
