@@ -2,6 +2,7 @@
 
 `bench/renewals_run [--periods N] [--pause-ms N]`. Tokens last for 5 s, and each period for three of
 them, the second one without records. To our broker and to Apache Kafka, both in processes of their
+own:
 
 * renewing: a producer with such tokens; a window is the time from the spare connection to its swap.
 * login beside: a producer whose token lasts, while another process, a bare socket, logs in as the
