@@ -280,7 +280,7 @@ class BrokerConnections:
             return  # its end is known, and told when the probe has answered
         if node_id in self._closing or not self._states.is_preparing_connection(node_id):
             self._end(node_id, event)
-        elif event.reason == CloseReason.CLOSE_TLS and _is_misconfiguration(event):
+        elif event.reason == CloseReason.CLOSE_TLS and self._routes.is_misconfigured(event):
             self._refuse(node_id, self._tls_text(node_id, event))
         elif not self._routes.has_tls and reasons.answers_in_tls(event):
             self._probing().told(node_id)
@@ -432,6 +432,7 @@ class BrokerConnections:
     def refuse(self, node_id: int, error: KafkaError, *, was_ready: bool) -> None:
         """Close a connection whose authentication failed; the rest follows when it is closed."""
         self._closing[node_id] = (error, was_ready)
+        self._states.closing(node_id)
         self._engine.close_connection(self.slot(node_id))
 
     def _on_refused(self, node_id: int, error: KafkaError, was_ready: bool) -> None:
@@ -452,6 +453,7 @@ class BrokerConnections:
         text = reasons.protocol_reason(self.where(node_id), event)
         _LOG.error("%s", text)
         if self._slot_of.get(node_id) == event.slot:  # else it is a spare one's
+            self._states.closing(node_id)
             self._note_reason(NetworkError(text), node_id)
 
     def _note_reason(self, error: KafkaError, node_id: int) -> None:
@@ -506,6 +508,7 @@ class BrokerConnections:
         if pending.spare is not None and self._sasl is not None:
             self._sasl.lose_spare(pending.spare, text)
             return
+        self._states.closing(pending.node_id)
         self._note_reason(NetworkError(text), pending.node_id)
         self._engine.close_connection(self.slot(pending.node_id))
 
@@ -592,9 +595,3 @@ class BrokerConnections:
         self._engine.set_disconnect_reason(reason, slot)
         self._engine.connection_ready(slot, produce_version)
         self._on_ready()
-
-
-def _is_misconfiguration(event: ControlEvent) -> bool:
-    from fastprod.client.connections.tls_reasons import is_misconfiguration  # noqa: PLC0415
-
-    return is_misconfiguration(event)

@@ -33,6 +33,8 @@ class ConnectionState(enum.Enum):
     CONNECTING = "connecting"
     CHECKING_API_VERSIONS = "checking api versions"
     READY = "ready"
+    CLOSING = "closing"
+    """It was READY, and its end is ordered: it takes no request any more."""
     AUTHENTICATION_FAILED = "authentication failed"
 
 
@@ -40,6 +42,9 @@ _WITHOUT_CONNECTION: Final = (
     ConnectionState.DISCONNECTED,
     ConnectionState.AUTHENTICATION_FAILED,
 )
+
+
+_ANSWERING: Final = (ConnectionState.READY, ConnectionState.CLOSING)
 
 
 class LeastLoadedNode(NamedTuple):
@@ -190,6 +195,12 @@ class ClusterConnectionStates:
         known.reconnect_backoff_ms = self._reconnect_backoff.backoff_ms(0)
         self._reset_setup_timeout(known)
 
+    def closing(self, node_id: int) -> None:
+        """The connection is being closed, and is no longer READY; `disconnected` follows."""
+        known = self._known(node_id)
+        if known.state is ConnectionState.READY:
+            known.state = ConnectionState.CLOSING
+
     def disconnected(self, node_id: int, now_ms: int) -> None:
         """The connection ended, or could not be made; without effect if there was none
         (P-G.4.7).
@@ -318,7 +329,7 @@ class ClusterConnectionStates:
         known.throttled_until_ms = max(known.throttled_until_ms, until_ms)
 
     def api_versions(self, node_id: int) -> ApiVersions | None:
-        """What the node offers, while it is READY (P-G.5.5)."""
+        """What the node offers, while it is READY or CLOSING (P-G.5.5)."""
         known = self._nodes.get(node_id)
         return None if known is None else known.api_versions
 
@@ -354,7 +365,7 @@ class ClusterConnectionStates:
         connectable: Node | None = None
         for node in (*nodes[start:], *nodes[:start]):
             # One that is throttled answers, only later: no reason to look for other brokers.
-            is_any_ready = is_any_ready or self.state(node.id) is ConnectionState.READY
+            is_any_ready = is_any_ready or self.state(node.id) in _ANSWERING
             if self.is_ready(node.id, now_ms):
                 if not can_send_more(node.id):
                     continue

@@ -122,3 +122,10 @@ class Routes:
 
         assert self._tls_settings is not None
         return tls_reason(where, node.host, event, self._tls_settings)
+
+    @staticmethod
+    def is_misconfigured(event: ControlEvent) -> bool:
+        """Whether a failure of TLS will come again until somebody changes something."""
+        from fastprod.client.connections.tls_reasons import is_misconfiguration  # noqa: PLC0415
+
+        return is_misconfiguration(event)

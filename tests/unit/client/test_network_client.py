@@ -150,6 +150,26 @@ def test_a_broker_that_gave_no_producer_id_is_named_with_its_id(node_id: int, wh
     assert world.client.producer_id_error() == text
 
 
+def test_a_connection_with_a_garbled_answer_is_not_asked_again() -> None:
+    """P-F.5.1: what was wrong with the answer would give way to the end of the connection."""
+    world = World()
+    world.ready()
+    world.turn()
+    world.answer(INIT_PRODUCER_ID, throttle_time=0, error_code=0, producer_id=-5, producer_epoch=0)
+    assert world.engine.take("close_connection") == [(BOOTSTRAP_SLOT,)]
+    ((text,),) = world.engine.take("set_producer_id_error")
+    assert "InitProducerId that does not parse" in text
+    world.now_ms += 2_000
+    world.turn()
+    assert world.sent() == [], "the I/O thread has not closed it yet"
+    world.tell(EventKind.ON_DISCONNECTED, reason=CloseReason.CLOSE_LOCAL)
+    world.now_ms += 2_000
+    world.turn()
+    world.connect()
+    world.turn()
+    assert [each[2].api_key for each in world.sent() if each[2].api_key == INIT_PRODUCER_ID]
+
+
 def test_what_is_due_does_not_wait_for_a_flood_of_events() -> None:
     """P-G.1, P-F.2: a leader that has records is connected to in the midst of it."""
     world = World(enable_idempotence=False)

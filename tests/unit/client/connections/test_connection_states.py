@@ -324,6 +324,26 @@ def test_no_node_may_be_left_while_a_connection_is_ready(states: ClusterConnecti
     assert least(states, now_ms=NOW + 50)[1]
 
 
+def test_a_connection_that_is_being_closed_takes_no_request(
+    states: ClusterConnectionStates,
+) -> None:
+    """P-G.4.7: it has answered, though: no reason to look for other brokers yet."""
+    make_ready(states, B0)
+    states.closing(0)
+    assert states.state(0) is ConnectionState.CLOSING
+    assert not states.is_ready(0, NOW)
+    assert not states.can_connect(0, NOW)
+    assert not states.is_any_node_connecting()
+    assert states.api_versions(0) is not None
+    assert states.least_loaded_node(
+        [B0], NOW, in_flight_count=lambda _: 0, can_send_more=lambda _: True
+    ) == (None, True)
+    states.disconnected(0, NOW)
+    assert states.is_disconnected(0)
+    states.closing(0)
+    assert states.is_disconnected(0), "there is nothing left to close"
+
+
 def test_throttled_nodes_are_not_chosen(states: ClusterConnectionStates) -> None:
     """P-L.167 testLeastLoadedNodeConsidersThrottledConnections; nor are they lost, which would send
     us back to the bootstrap servers (in Java it does)."""
