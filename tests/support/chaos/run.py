@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from support.chaos.calls import Calls
 from support.chaos.clusters import ChaosCluster, apache_cluster, our_cluster
@@ -25,6 +25,12 @@ from support.records.readers import stream_with_confluent
 TOPIC = "chaos"
 END_S = 180.0
 READ_S = 120.0
+OFFSET_S = 60.0
+MOVING_COORDINATOR = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 NODE_PAUSE_S = {"ours": 1.0, "apache": 3.0}
 
 Load = IdempotentLoad | TransactionalLoad
@@ -171,10 +177,25 @@ def wrong_offsets(cluster: ChaosCluster, loads: Sequence[Load]) -> list[str]:
 
 
 def committed_offset(bootstrap_servers: str, group: str) -> int:
-    """The position of a group in partition 0."""
+    """The position of a group in partition 0.
+
+    A coordinator may be on the move still when the faults are over, which its client leaves to
+    whoever asks.
+
+    Raises:
+        KafkaException: no coordinator told it within `OFFSET_S`.
+    """
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 0})
+    deadline_s = time.monotonic() + OFFSET_S
     try:
-        return int(consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset)
+        while True:
+            try:
+                return int(consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset)
+            except KafkaException as error:
+                is_moving = error.args[0].code() in MOVING_COORDINATOR
+                if not is_moving or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(0.1)
     finally:
         consumer.close()
 
