@@ -37,6 +37,7 @@ from fastprod.spark.formats.column_types import FormatError, refuse_types
 from fastprod.spark.formats.library import load
 from fastprod.spark.formats.message_rows import message_array
 from fastprod.spark.formats.schema_registry import registered_prefix
+from fastprod.spark.formats.types_of_batch import with_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,7 @@ class AvroEncoder:
             out.write(self.prefix)
             write(out, schema, row, strict_allow_default=True)
 
-        return message_array(_numbered(rows), put)
+        return message_array(with_types(rows, _number_type), put)
 
 
 def _refuse_null(value: Any, path: tuple[str, ...], depth: int) -> None:
@@ -424,26 +425,8 @@ def _type(kind: DataType, is_nullable: bool, name: str, namespace: str) -> Any:
     return ["null", found] if is_nullable and found != "null" else found
 
 
-def _numbered(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Cast dates and times to numbers, as Python's own types end with the year 9999."""
-    return pyarrow.RecordBatch.from_arrays(
-        [column.cast(_number_type(column.type)) for column in rows.columns],
-        names=rows.schema.names,
-    )
-
-
 def _number_type(kind: pyarrow.DataType) -> pyarrow.DataType:
-    types = pyarrow.types
-    if types.is_timestamp(kind):
+    """Of a date or time the number that it is, as Python's own types end with the year 9999."""
+    if pyarrow.types.is_timestamp(kind):
         return pyarrow.int64()
-    if types.is_date32(kind):
-        return pyarrow.int32()
-    if types.is_struct(kind):
-        return pyarrow.struct([field.with_type(_number_type(field.type)) for field in kind])
-    if types.is_map(kind):
-        item = kind.item_field
-        return pyarrow.map_(kind.key_type, item.with_type(_number_type(item.type)))
-    if types.is_list(kind) or types.is_large_list(kind):
-        field = kind.value_field.with_type(_number_type(kind.value_type))
-        return pyarrow.list_(field) if types.is_list(kind) else pyarrow.large_list(field)
-    return kind
+    return pyarrow.int32() if pyarrow.types.is_date32(kind) else kind

@@ -33,6 +33,7 @@ from fastprod.spark.formats.library import load
 from fastprod.spark.formats.message_rows import message_array
 from fastprod.spark.formats.oneofs import oneofs_of
 from fastprod.spark.formats.schema_registry import registered_prefix
+from fastprod.spark.formats.types_of_batch import with_types
 
 PACKAGE: Final = "protobuf>=6.31"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
@@ -93,7 +94,14 @@ class ProtobufEncoder:
             out.write(self.prefix)
             out.write(message.SerializeToString())
 
-        return message_array(rows, put)
+        return message_array(with_types(rows, _utc_type), put)
+
+
+def _utc_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """Of a time that in UTC: a message has no zone, and Arrow does not know all of Java's names."""
+    if pyarrow.types.is_timestamp(kind) and kind.tz is not None:
+        return pyarrow.timestamp(kind.unit, "+00:00")
+    return kind
 
 
 @lru_cache(maxsize=16)

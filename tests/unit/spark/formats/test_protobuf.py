@@ -120,6 +120,19 @@ def test_a_column_that_is_no_such_field_is_refused(
         plan(StructType().add(column, kind), descriptors)
 
 
+@pytest.mark.parametrize("zone", ["Z", "GMT+8", "PST", "America/New_York", "-03:30", "+01:02:03"])
+def test_times_are_the_same_in_every_zone_that_a_session_can_have(
+    descriptors: Path, zone: str
+) -> None:
+    microseconds = [1_577_923_200_123_456, -1, -62_135_596_800_000_000]
+    times = pyarrow.array(microseconds).cast(pyarrow.timestamp("us", zone))
+    rows = pyarrow.RecordBatch.from_pydict({"at": times})
+    encoder = plan(StructType().add("at", TimestampType()), descriptors)
+    message = protobuf._message_class(encoder.descriptors, "p.Row")
+    found = [message.FromString(each).at for each in encoder.encode(rows).to_pylist()]
+    assert [each.ToMicroseconds() for each in found] == microseconds
+
+
 def test_a_time_that_the_message_has_not_is_told_by_its_row(descriptors: Path) -> None:
     times = pyarrow.array([0, 253_402_300_800_000_000], pyarrow.timestamp("us", "UTC"))
     rows = pyarrow.RecordBatch.from_pydict({"at": times})
