@@ -184,11 +184,9 @@ class LogUpkeep:
             try:
                 wait_ms = job.do(log)
             except LogError as error:
-                if log.is_closed:
+                if log.is_closed or log.has_failed:  # which the log itself reports
                     continue
                 _log.warning("upkeep: %s", error)
-                if log.has_failed:
-                    continue
                 wait_ms = job.delay_ms
             except Exception:
                 # Of one that was deleted meanwhile the files are gone.

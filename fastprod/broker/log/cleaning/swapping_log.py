@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
@@ -15,6 +16,8 @@ from fastprod.broker.log.segments.memory_segment import MemorySegment
 from fastprod.broker.log.segments.segment import Segment
 from fastprod.broker.log.transaction_index import AbortedTxn
 from fastprod.error_codes import KAFKA_STORAGE_ERROR
+
+_log = logging.getLogger(__name__)
 
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 
@@ -53,10 +56,13 @@ class SwappingLog(LogReader):
         """Refuse all further appends: it is not known what the files hold.
 
         Without descriptors nothing was done, and it can be tried again, unless `is_half_done`.
+        The end of a log is reported once: many clients show nothing but that their time is over.
         """
         text = f"cannot {what} the log of {self.topic}-{self.partition}: {error}"
         if is_half_done or error.errno not in _NO_DESCRIPTOR:
             text += "; the partition takes no more records until the broker is started again"
+            if not self._failure and self._files is not None:
+                _log.error("%s: %s", self._files.folder.path, text)
             self._failure = text
         raise LogError(KAFKA_STORAGE_ERROR, text) from error
 

@@ -96,6 +96,24 @@ def error_code(work: Callable[[Log], object], log: Log) -> int:
     return 0
 
 
+def test_a_log_that_a_full_disk_ends_is_reported_once_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-D1 KAFKA_STORAGE_ERROR: of many clients the user learns only that their time is over."""
+    log = open_log(tmp_path)
+    log.append(batch(), 0)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    for work in (append_more, append_more, Log.flush):
+        assert error_code(work, log) == KAFKA_STORAGE_ERROR
+    (reported,) = caplog.messages
+    assert reported.startswith(f"{tmp_path / 't-0'}: cannot append to the log of t-0: ")
+    assert "No space left on device; the partition takes no more records" in reported
+
+
 @pytest.mark.parametrize(("sync", "code"), [("never", errno.EMFILE), ("batch", errno.ENFILE)])
 @pytest.mark.parametrize(
     "work", [append_more, append_in_a_new_epoch, roll, delete_records, Log.flush]
