@@ -98,7 +98,7 @@ class LoadJob:
         Raises:
             InputError: a column, the manifest, or a file.
             pyspark.errors.AnalysisException: SQL, or what Spark's readers find.
-            py4j.protocol.Py4JJavaError: a task failed.
+            pyspark.errors.PythonException, py4j.protocol.Py4JJavaError: a task failed.
             KeyboardInterrupt: after Ctrl-C, when Spark's tasks have been cancelled.
 
         Blocks: until Kafka has acknowledged all.

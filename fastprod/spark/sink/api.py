@@ -60,7 +60,8 @@ def write(
     Raises:
         ConfigError: an argument, or a setting of the session that is wrong for this.
         pyspark.errors.AnalysisException: a column, the topic, or the cluster.
-        py4j.protocol.Py4JJavaError: a task failed; what it had sent stays.
+        pyspark.errors.PythonException: a row cannot be written; what was sent before stays.
+        py4j.protocol.Py4JJavaError: a task failed otherwise, as with its process; likewise.
 
     Blocks: until Kafka has acknowledged every row.  Threads: any.
     """
