@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from fastprod._core.engine.engine import Engine
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.child_end import ChildEnd
 from fastprod.client.connections.addresses import bootstrap_nodes, unresolved_nodes
 from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.delivery_thread import DeliveryThread
@@ -100,6 +101,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """Make the native side and its threads; again in the child of a fork."""
         config = self._config
         load_logging()
+        _child_end.watch()
         if config.proxy is not None and config.proxy.resolves_names:
             nodes = unresolved_nodes(config.bootstrap_servers)
         else:
@@ -549,10 +551,21 @@ def _close_all() -> None:
                 _log.error("at exit: %s", error)
 
 
+def _flush_all() -> None:
+    """At the end of a child of multiprocessing, whose threads may still send: as `_close_all`."""
+    deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
+    for producer in list(_live):
+        try:
+            producer.flush(max(0.0, deadline_s - time.monotonic()))
+        except KafkaError as error:
+            _log.error("at the end of a child process: %s", error)
+
+
 def _after_fork() -> None:
     for producer in list(_live):
         producer._after_fork_in_child()
 
 
+_child_end = ChildEnd(_flush_all)
 atexit.register(_close_all)
 os.register_at_fork(after_in_child=_after_fork)

@@ -279,6 +279,50 @@ def test_a_child_of_multiprocessing_sends(mock_cluster: MockCluster) -> None:
     assert sorted(values(mock_cluster, "t")) == wanted
 
 
+def test_a_child_of_multiprocessing_that_just_ends_sends_what_is_left(
+    mock_cluster: MockCluster,
+) -> None:
+    """It passes over `atexit`, where the producers of other processes are closed."""
+    run(
+        mock_cluster,
+        "t",
+        """
+        import multiprocessing
+
+        def inherited(code):
+            send(producer, b"inherited%d" % code, 100)
+            sys.exit(code)
+
+        def own():
+            send(new_producer(linger_ms=1000), b"own", 50)  # and nobody keeps it
+            kept = new_producer(linger_ms=1000)
+            send(kept, b"kept", 50)
+            inner = fork.Process(target=inherited, args=(2,))
+            inner.start()
+            inner.join(30)
+            assert inner.exitcode == 2, inner.exitcode
+
+        producer = new_producer(linger_ms=1000)
+        send(producer, b"parent", 100)
+        fork = multiprocessing.get_context("fork")
+        processes = [
+            fork.Process(target=inherited, args=(0,)),
+            fork.Process(target=inherited, args=(1,)),
+            fork.Process(target=own),
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(30)
+        assert [process.exitcode for process in processes] == [0, 1, 0]
+        producer.close()
+        print("{}")
+        """,
+    )
+    wanted = expected(parent=100, inherited0=100, inherited1=100, inherited2=100, kept=50, own=50)
+    assert sorted(values(mock_cluster, "t")) == wanted
+
+
 def test_a_fork_of_a_fork(mock_cluster: MockCluster) -> None:
     told = run(
         mock_cluster,
