@@ -47,16 +47,27 @@ def _say(say: Callable[..., None], *arguments: Any, stacklevel: int = 1, **named
 
 
 def shielded(say: Callable[..., None], *arguments: Any, **named: Any) -> None:
-    """Call what runs handlers of the application's; what they raise is shown, and ends here."""
+    """Call what runs handlers of the application's; what they raise is shown, and ends here.
+
+    What is no `Exception`, as of `sys.exit`, goes on to the caller, if the thread is the
+    application's.
+    """
     try:
         say(*arguments, **named)
-    except Exception:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not getattr(_this_thread, "is_own", False):
+            raise
         import logging  # noqa: PLC0415
         import traceback  # noqa: PLC0415
 
         if logging.raiseExceptions:
             with contextlib.suppress(Exception):  # there may be no standard error
                 traceback.print_exc()
+
+
+def own_thread() -> None:
+    """This thread is the producer's: it outlasts also a handler that calls `sys.exit`."""
+    _this_thread.is_own = True
 
 
 def hand_over(make: Callable[[Logger], Logger]) -> None:

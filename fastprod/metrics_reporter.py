@@ -8,7 +8,7 @@ from typing import Any
 
 from fastprod.config import ProducerConfig
 from fastprod.errors import ConfigError
-from fastprod.log import Log
+from fastprod.log import Log, own_thread
 from fastprod.plugin_loading import configure_plugin, make_plugin, plugin_name
 
 _log = Log(__name__)
@@ -88,6 +88,7 @@ class MetricsReporters:
         self._thread.start()
 
     def _run(self, stop: threading.Event, metrics: Callable[[], Metrics], period_s: float) -> None:
+        own_thread()
         period_s = min(max(period_s, _SHORTEST_PERIOD_S), threading.TIMEOUT_MAX)
         while not stop.wait(period_s):
             self._report(metrics())

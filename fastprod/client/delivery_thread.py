@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fastprod.client.lazy_thread import LazyThread
 from fastprod.deadline import time_left_s
+from fastprod.log import own_thread
 
 
 class Deliveries(Protocol):
@@ -59,6 +60,7 @@ class DeliveryThread:
 
 
 def _deliver(engine: Deliveries) -> None:
+    own_thread()
     while not engine.deliveries_closed:
         engine.run_deliveries(1.0)
     engine.run_deliveries(0)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from fastprod.log import hand_over, shielded
+from fastprod.log import hand_over, own_thread, shielded
 
 if TYPE_CHECKING:
     import logging
@@ -44,6 +44,7 @@ class LogThread:
 
     def serve(self) -> None:
         """Handle from now on what the calling thread logs."""
+        own_thread()
         hand_over(self.handing)
 
     def wait(self) -> None:
@@ -73,12 +74,18 @@ class LogThread:
             if self._is_running:
                 return
             self._is_running = True
-            self._thread = threading.Thread(target=self._run, name="fastprod-log", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run_alone, name="fastprod-log", daemon=True
+            )
             try:
                 self._thread.start()
                 return
             except RuntimeError:
                 self._thread = None
+        self._run()
+
+    def _run_alone(self) -> None:
+        own_thread()
         self._run()
 
     def _run(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 from fastprod.client.delivery_thread import DeliveryThread
+from fastprod.log import Log
 
 PATIENCE_S = 10.0
 
@@ -34,6 +36,23 @@ def test_it_starts_once_and_ends_with_the_last_callback() -> None:
     delivery.end(None)
     assert not delivery.is_alive()
     assert [thread.name for thread in deliveries.ran_on] == ["kafka-producer-delivery | c"]
+
+
+def test_it_outlasts_a_logging_handler_that_calls_sys_exit() -> None:
+    class Leaving(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise SystemExit(1)
+
+    logger, handler = logging.getLogger("fastprod.test.leaving"), Leaving()
+    logger.addHandler(handler)
+    deliveries = Deliveries(lambda: Log(logger.name).error("a callback failed"))
+    try:
+        delivery = DeliveryThread(deliveries, "c")
+        delivery.start()
+        delivery.end(None)
+    finally:
+        logger.removeHandler(handler)
+    assert deliveries.deliveries_closed
 
 
 def test_what_is_left_runs_here_if_it_never_started() -> None:

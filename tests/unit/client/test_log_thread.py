@@ -59,6 +59,27 @@ def say(*messages: str, level: str = "warning") -> None:
     thread.join()
 
 
+class Leaving(Stuck):
+    """Ends the process at an error, or so it was meant."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        raise SystemExit(1)
+
+
+def test_a_handler_that_calls_sys_exit_is_called_for_the_next_message_too() -> None:
+    logger, handler = logging.getLogger(NAME), Leaving()
+    logger.addHandler(handler)
+    handler.may_go_on.set()
+    try:
+        for message in ("one", "two"):
+            say(message)
+            LOG_THREAD.wait()
+    finally:
+        logger.removeHandler(handler)
+    assert handler.messages == ["one", "two"]
+
+
 def test_who_logs_does_not_wait_for_the_handler_and_is_named_by_the_record(stuck: Stuck) -> None:
     say("one", "two", "three")
     stuck.may_go_on.set()
