@@ -547,7 +547,7 @@ def _close_all() -> None:
         with contextlib.suppress(ValueError):
             try:
                 producer.close(max(0.0, deadline_s - time.monotonic()))
-            except KafkaError as error:
+            except (KafkaError, SystemExit) as error:  # or a plug-in's `sys.exit`
                 _log.error("at exit: %s", error)
 
 

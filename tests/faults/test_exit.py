@@ -258,10 +258,34 @@ def test_several_producers_are_all_closed(mock_cluster: MockCluster) -> None:
     assert values(mock_cluster) == numbered(5)
 
 
+def test_a_plug_in_that_leaves_while_it_is_closed_keeps_no_other_producer(
+    mock_cluster: MockCluster,
+) -> None:
+    """P-A.9.6: those behind it have records that wait."""
+    finished = run(
+        mock_cluster.bootstrap_servers,
+        """
+        class Leaving:
+            def on_send(self, record):
+                return record
+            def close(self):
+                say("closed")
+                sys.exit(5)
+        producers = [
+            new_producer(linger_ms=10_000, interceptor_classes=[Leaving()]) for _ in range(3)
+        ]
+        for number, producer in enumerate(producers):
+            producer.send("t", b"v-%d" % number)
+        """,
+    )
+    assert finished.output.count("closed") == 3, finished
+    assert values(mock_cluster) == numbered(3)
+
+
 def test_producers_that_are_stuck_share_the_time_of_the_exit(peer: Peer) -> None:
     """All deliver at once: the second one does not wait until the first one is given up."""
     script = """
-    producers = [new_producer(linger_ms=60_000) for _ in range(3)]
+    producers = [new_producer(linger_ms=10_000) for _ in range(3)]
     for producer in producers:
         producer.send("t", b"v", partition=0)
     """
