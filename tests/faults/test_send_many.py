@@ -263,6 +263,26 @@ def test_a_done_callback_fires_once_when_all_records_are_done(peer: Peer) -> Non
     assert seen == [5000]
 
 
+@pytest.mark.parametrize("left_by", [RuntimeError("mine"), SystemExit(5)])
+def test_a_done_callback_that_raises_stops_no_other(peer: Peer, left_by: BaseException) -> None:
+    """P-A.3.15"""
+    told = threading.Event()
+
+    def leave(_: Any) -> None:
+        raise left_by
+
+    with producer_for(peer) as producer:
+        bulk = producer.send_many("t", [b"v"])
+        bulk.add_done_callback(leave)
+        bulk.add_done_callback(lambda _: told.set())
+        bulk.result(WAIT_S)
+        assert told.wait(WAIT_S)
+        told.clear()
+        bulk.add_done_callback(leave)  # at once, in this thread
+        bulk.add_done_callback(lambda _: told.set())
+        assert told.is_set()
+
+
 def test_a_done_callback_that_no_thread_could_run_does_not_keep_the_next_from_it(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

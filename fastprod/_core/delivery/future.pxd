@@ -48,3 +48,5 @@ cdef int settled_state() except -1
 # Raises ForkedFutureError if `result` was made before a fork whose child this is.
 cdef int check_fork(Result* result) except -1
 cdef RecordFuture failed_future(object topic, object partition, object error)
+# What a callback raised is logged; Ctrl-C comes again once the other callbacks have run.
+cdef int callback_failed(object error, object found) except -1

@@ -432,7 +432,7 @@ cdef class RecordFuture:
             else:
                 function(failed_metadata(self.topic, self._partition()), found)
         except BaseException as error:
-            _callback_failed(error, found)
+            callback_failed(error, found)
 
     cdef int _call(self, tuple call, object found) except -1:
         """Run one callback, as `_call_both`."""
@@ -447,7 +447,7 @@ cdef class RecordFuture:
             elif call[0] == CALL_ERROR and failed:
                 call[1](*call[2], found, **call[3])
         except BaseException as error:
-            _callback_failed(error, found)
+            callback_failed(error, found)
 
     cdef object _partition(self):
         cdef uint32_t index = self.index
@@ -501,11 +501,11 @@ cdef class RecordFuture:
         return f"<RecordFuture topic={self.topic!r} {self.outcome()!r}>"
 
 
-def _callback_failed(error, found):
+cdef int callback_failed(object error, object found) except -1:
     if isinstance(error, KeyboardInterrupt):
         _thread.interrupt_main()    # again, once the other callbacks have run
     else:   # SystemExit too: the thread that runs callbacks has others to run.
-        _log.exception("a delivery callback failed; the record's outcome stands: %r", found)
+        _log.exception("a delivery callback failed; the outcome stands: %r", found)
 
 
 cdef object _metadata(tuple fields):

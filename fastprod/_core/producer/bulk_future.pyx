@@ -13,7 +13,7 @@ from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_now_ns
 from fastprod._core.delivery.async_record_future cimport await_batch
 from fastprod._core.delivery.future cimport (
-    CALL_FUTURE, RecordFuture, check_fork, need_drain, new_future, settled_state,
+    CALL_FUTURE, RecordFuture, callback_failed, check_fork, need_drain, new_future, settled_state,
 )
 from fastprod._core.delivery.result cimport (
     ERR_NONE, Result, fork_epoch, result_release, result_resolve, result_retain,
@@ -32,10 +32,8 @@ from fastprod._core.records.record_batch cimport Record
 
 from fastprod.deadline import seconds_of
 from fastprod.errors import BulkError, ForkedFutureError
-from fastprod.log import Log
 from fastprod.records import BulkArrays, BulkMetadata, FailedRow
 
-_log = Log("fastprod.delivery")
 
 cdef enum:
     SLICE_NS = 50000000
@@ -595,5 +593,5 @@ cdef class BulkFuture:
         for function in callbacks:
             try:
                 function(self)
-            except Exception:
-                _log.exception("a delivery callback of a bulk failed")
+            except BaseException as error:
+                callback_failed(error, self)
