@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 
 _AFTER_ALL_OTHERS = -100
 """Its queues have -5: who feeds them may send."""
+
+_LOOK_AGAIN_S = 0.01
 
 
 class ChildEnd:
     """Calls a function when this process ends, if it is a child of multiprocessing.
 
     Such a child, started by `fork` or `forkserver`, leaves by `os._exit` once its function has
-    returned: what `atexit` would call is not called. Its threads may go on after this end.
+    returned and its threads are done: what `atexit` would call is not called. Daemon threads may go
+    on after this end.
 
     Args:
         run: takes nothing, returns nothing.
@@ -32,7 +37,29 @@ class ChildEnd:
         if multiprocessing is None or multiprocessing.parent_process() is None:
             return
         if self._pid != os.getpid():
-            from multiprocessing.util import Finalize  # noqa: PLC0415
+            from multiprocessing import util  # noqa: PLC0415
 
-            Finalize(None, self._run, exitpriority=_AFTER_ALL_OTHERS)
+            if util.is_exiting():
+                self._begin()  # one of its threads goes on after its function
+            else:
+                util.Finalize(None, self._begin, exitpriority=_AFTER_ALL_OTHERS)
             self._pid = os.getpid()
+
+    def _begin(self) -> None:
+        """The child's function has returned; its threads may still have to send.
+
+        They are waited for after all finalizers, and so is this one.
+        """
+        end = threading.Thread(
+            target=self._run_after_threads, name="fastprod-child-end", daemon=False
+        )
+        try:
+            end.start()
+        except RuntimeError:  # the system gives no thread
+            self._run()
+
+    def _run_after_threads(self) -> None:
+        passed_over = (threading.main_thread(), threading.current_thread())
+        while any(t not in passed_over and not t.daemon for t in threading.enumerate()):
+            time.sleep(_LOOK_AGAIN_S)  # `join` may fail if the main thread joins, too
+        self._run()

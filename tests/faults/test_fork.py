@@ -323,6 +323,49 @@ def test_a_child_of_multiprocessing_that_just_ends_sends_what_is_left(
     assert sorted(values(mock_cluster, "t")) == wanted
 
 
+def test_threads_that_outlast_the_function_of_a_child_of_multiprocessing_send(
+    mock_cluster: MockCluster,
+) -> None:
+    """Python waits for them after the child's finalizers, and ends without another."""
+    run(
+        mock_cluster,
+        "t",
+        """
+        import multiprocessing
+        from concurrent.futures import ThreadPoolExecutor
+
+        def after_the_function(name):
+            while not multiprocessing.util.is_exiting():
+                time.sleep(0.001)
+            time.sleep(0.05)
+            send(producer, name, 50)
+            kept.append(new_producer(linger_ms=1000))
+            send(kept[-1], b"kept_" + name, 50)
+
+        def in_a_thread():
+            threading.Thread(target=after_the_function, args=(b"thread",)).start()
+
+        def in_a_pool():
+            ThreadPoolExecutor(1).submit(after_the_function, b"pool")
+
+        kept = []
+        producer = new_producer(linger_ms=1000)
+        send(producer, b"parent", 100)
+        fork = multiprocessing.get_context("fork")
+        processes = [fork.Process(target=target) for target in (in_a_thread, in_a_pool)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(30)
+        assert [process.exitcode for process in processes] == [0, 0]
+        producer.close()
+        print("{}")
+        """,
+    )
+    wanted = expected(parent=100, thread=50, kept_thread=50, pool=50, kept_pool=50)
+    assert sorted(values(mock_cluster, "t")) == wanted
+
+
 def test_a_fork_of_a_fork(mock_cluster: MockCluster) -> None:
     told = run(
         mock_cluster,
