@@ -538,7 +538,7 @@ def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> Kafka
 
 
 def _close_all() -> None:
-    """At interpreter exit: deliver what is left, within a bound."""
+    """At the end of the process: deliver what is left, within a bound."""
     producers = list(_live)
     for producer in producers:
         producer._begin_to_close()
@@ -551,21 +551,11 @@ def _close_all() -> None:
                 _log.error("at exit: %s", error)
 
 
-def _flush_all() -> None:
-    """At the end of a child of multiprocessing, whose threads may still send: as `_close_all`."""
-    deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
-    for producer in list(_live):
-        try:
-            producer.flush(max(0.0, deadline_s - time.monotonic()))
-        except KafkaError as error:
-            _log.error("at the end of a child process: %s", error)
-
-
 def _after_fork() -> None:
     for producer in list(_live):
         producer._after_fork_in_child()
 
 
-_child_end = ChildEnd(_flush_all)
+_child_end = ChildEnd(_close_all)
 atexit.register(_close_all)
 os.register_at_fork(after_in_child=_after_fork)

@@ -18,11 +18,11 @@ class ChildEnd:
     """Calls a function when this process ends, if it is a child of multiprocessing.
 
     Such a child, started by `fork` or `forkserver`, leaves by `os._exit` once its function has
-    returned and its threads are done: what `atexit` would call is not called. Daemon threads may go
-    on after this end.
+    returned and its threads are done: what `atexit` would call is not called. As there, only daemon
+    threads still run when the function is called.
 
     Args:
-        run: takes nothing, returns nothing.
+        run: takes nothing, returns nothing; may be called by a thread of its own.
 
     Threads: any.
     """
@@ -40,12 +40,16 @@ class ChildEnd:
             from multiprocessing import util  # noqa: PLC0415
 
             if util.is_exiting():
-                self._begin()  # one of its threads goes on after its function
+                self._await_threads()  # this one goes on after the child's function
             else:
                 util.Finalize(None, self._begin, exitpriority=_AFTER_ALL_OTHERS)
             self._pid = os.getpid()
 
     def _begin(self) -> None:
+        if threading.main_thread().is_alive():  # else it is a fork of a child, and `atexit` calls
+            self._await_threads()
+
+    def _await_threads(self) -> None:
         """The child's function has returned; its threads may still have to send.
 
         They are waited for after all finalizers, and so is this one.

@@ -10,6 +10,7 @@ from collections import Counter
 from conftest import TopicFactory
 from kafka_cluster import KafkaCluster
 from mock_cluster import MockCluster
+from support.peer.scripted_peer import Peer
 from support.processes.fork_scripts import run, values
 
 
@@ -364,6 +365,29 @@ def test_threads_that_outlast_the_function_of_a_child_of_multiprocessing_send(
     )
     wanted = expected(parent=100, thread=50, kept_thread=50, pool=50, kept_pool=50)
     assert sorted(values(mock_cluster, "t")) == wanted
+
+
+def test_a_child_of_multiprocessing_aborts_the_transaction_that_it_leaves_open(peer: Peer) -> None:
+    run(
+        peer,
+        "t",
+        """
+        import multiprocessing
+
+        def leaves_it_open():
+            producer = new_producer(transactional_id="ledger")
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(topic, b"x").result(20)
+
+        child = multiprocessing.get_context("fork").Process(target=leaves_it_open)
+        child.start()
+        child.join(30)
+        assert child.exitcode == 0
+        print("{}")
+        """,
+    )
+    assert [ended.committed for ended in peer.ended_transactions] == [False]
 
 
 def test_a_fork_of_a_fork(mock_cluster: MockCluster) -> None:

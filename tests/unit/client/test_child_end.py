@@ -79,3 +79,13 @@ def test_it_is_called_where_the_system_gives_no_thread(monkeypatch: pytest.Monke
     (finalizer,) = watched(ChildEnd(lambda: calls.append(1)))
     finalizer()
     assert calls == [1]
+
+
+def test_a_fork_that_leaves_by_atexit_is_left_to_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(multiprocessing.process, "_parent_process", object())
+    (finalizer,) = watched(ChildEnd(lambda: calls.append(1)))
+    monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
+    finalizer()
+    wait_for_its_thread()
+    assert calls == []
