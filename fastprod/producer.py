@@ -544,10 +544,10 @@ def _close_all() -> None:
         producer._begin_to_close()
     deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
     for producer in producers:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, SystemExit):  # a logging handler's `sys.exit`
             try:
                 producer.close(max(0.0, deadline_s - time.monotonic()))
-            except (KafkaError, SystemExit) as error:  # or a plug-in's `sys.exit`
+            except (KafkaError, SystemExit) as error:  # or a plug-in's
                 _log.error("at exit: %s", error)
 
 

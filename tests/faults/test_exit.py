@@ -282,6 +282,37 @@ def test_a_plug_in_that_leaves_while_it_is_closed_keeps_no_other_producer(
     assert values(mock_cluster) == numbered(3)
 
 
+def test_a_logging_handler_that_leaves_keeps_no_other_producer(
+    mock_cluster: MockCluster,
+) -> None:
+    finished = run(
+        mock_cluster.bootstrap_servers,
+        """
+        import logging
+
+        class Leaving(logging.Handler):
+            def emit(self, record):
+                sys.exit(5)
+
+        class Failing:
+            def on_send(self, record):
+                return record
+            def close(self):
+                say("closed")
+                raise RuntimeError("as plug-ins may")
+
+        logging.getLogger("fastprod").addHandler(Leaving())
+        producers = [
+            new_producer(linger_ms=10_000, interceptor_classes=[Failing()]) for _ in range(3)
+        ]
+        for number, producer in enumerate(producers):
+            producer.send("t", b"v-%d" % number)
+        """,
+    )
+    assert finished.output.count("closed") == 3, finished
+    assert values(mock_cluster) == numbered(3)
+
+
 def test_producers_that_are_stuck_share_the_time_of_the_exit(peer: Peer) -> None:
     """All deliver at once: the second one does not wait until the first one is given up."""
     script = """
