@@ -30,20 +30,27 @@ class ChildEnd:
     def __init__(self, run: Callable[[], None]) -> None:
         self._run = run
         self._pid = 0
+        self._hears_of_children = False
 
     def watch(self) -> None:
         """Call it at the end of this process; may be repeated, also after a fork."""
-        multiprocessing = sys.modules.get("multiprocessing.process")
-        if multiprocessing is None or multiprocessing.parent_process() is None:
+        util = sys.modules.get("multiprocessing.util")
+        if util is None:
             return
-        if self._pid != os.getpid():
-            from multiprocessing import util  # noqa: PLC0415
+        if not self._hears_of_children:
+            # A child of a forkserver makes its arguments before it counts as a child, and as it
+            # begins it forgets what was to be called at its end.
+            util.register_after_fork(self, ChildEnd.watch)
+            self._hears_of_children = True
+        from multiprocessing.process import parent_process  # noqa: PLC0415
 
-            if util.is_exiting():
-                self._await_threads()  # this one goes on after the child's function
-            else:
-                util.Finalize(None, self._begin, exitpriority=_AFTER_ALL_OTHERS)
-            self._pid = os.getpid()
+        if parent_process() is None or self._pid == os.getpid():
+            return
+        if util.is_exiting():
+            self._await_threads()  # this one goes on after the child's function
+        else:
+            util.Finalize(None, self._begin, exitpriority=_AFTER_ALL_OTHERS)
+        self._pid = os.getpid()
 
     def _begin(self) -> None:
         if threading.main_thread().is_alive():  # else it is a fork of a child, and `atexit` calls

@@ -367,6 +367,29 @@ def test_threads_that_outlast_the_function_of_a_child_of_multiprocessing_send(
     assert sorted(values(mock_cluster, "t")) == wanted
 
 
+def test_a_producer_that_a_child_of_a_forkserver_was_given_sends_what_is_left(
+    mock_cluster: MockCluster,
+) -> None:
+    """It is made before the child counts as multiprocessing's, which then forgets finalizers."""
+    run(
+        mock_cluster,
+        "t",
+        """
+        import multiprocessing
+
+        with new_producer(linger_ms=1000) as producer:
+            values = [b"given-%d" % i for i in range(50)]
+            forkserver = multiprocessing.get_context("forkserver")
+            process = forkserver.Process(target=producer.send_many, args=(topic, values))
+            process.start()
+            process.join(30)
+            assert process.exitcode == 0, process.exitcode
+        print("{}")
+        """,
+    )
+    assert sorted(values(mock_cluster, "t")) == expected(given=50)
+
+
 def test_a_child_of_multiprocessing_aborts_the_transaction_that_it_leaves_open(peer: Peer) -> None:
     run(
         peer,
