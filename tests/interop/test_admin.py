@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewPartitions,
+    NewTopic,
 )
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
@@ -49,6 +50,20 @@ def first_offset(broker: Broker) -> int:
 
 def partition_count(broker: Broker) -> int:
     return len(broker._topic("t").partitions)
+
+
+def test_confluents_admin_goes_on_after_the_first_node_was_away() -> None:
+    """B-D4.5, B-D4.6: it goes on to ask the node that was the controller meanwhile."""
+    with Broker(brokers=2) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        broker.nodes[0].down()
+        admin.create_topics([NewTopic("t", 1)])["t"].result(TIMEOUT_S)
+        broker.nodes[0].up()
+        admin.create_topics([NewTopic("u", 1)])["u"].result(TIMEOUT_S)
+        admin.create_partitions([NewPartitions("t", 5)])["t"].result(TIMEOUT_S)
+        admin.delete_topics(["u"])["u"].result(TIMEOUT_S)
+        assert broker.topic_names() == ["t"]
+        assert partition_count(broker) == 5
 
 
 def test_confluents_admin_changes_topics(broker: Broker) -> None:

@@ -8,7 +8,7 @@ from fastprod.broker.cluster.cluster import Cluster
 from fastprod.broker.cluster.topics import TopicError
 from fastprod.broker.server.acl import Operation
 from fastprod.broker.server.apis.call import UNAUTHORIZED, Call, change_topics
-from fastprod.broker.server.apis.topics import not_controller
+from fastprod.broker.server.apis.topics import out_of_reach
 from fastprod.broker.server.item_errors import item_error
 from fastprod.broker.threads.overflow_worker import OverflowWorker
 from fastprod.error_codes import INVALID_REQUEST, NONE, TOPIC_AUTHORIZATION_FAILED
@@ -39,7 +39,7 @@ class CreatePartitionsApi:
         change_topics(topics, self._worker, call, count, lambda: self._grow_all(call))
 
     def _grow_all(self, call: Call[CreatePartitionsRequest]) -> None:
-        refused = not_controller(self._cluster, call.node_id)
+        refused = out_of_reach(self._cluster, call.node_id)
         counts = Counter(each.name for each in call.message.topics)
         results: dict[str, CreatePartitionsTopicResult] = {}
         for each in call.message.topics:

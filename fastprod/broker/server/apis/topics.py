@@ -45,13 +45,17 @@ _NamedBy = tuple[str | None, bytes]
 """A topic's name, or its id: the other one is None, or zero."""
 
 
-def not_controller(cluster: Cluster, node_id: int) -> TopicError | None:
-    """Why a node does not change topics; None: it does."""
-    if node_id == cluster.controller_id:
+def out_of_reach(cluster: Cluster, node_id: int) -> TopicError | None:
+    """Why a node cannot have topics changed; None: it can.
+
+    As in Kafka every node hands such a request on to the controller (KIP-590): clients that know
+    an earlier controller are served, too.
+    """
+    if cluster.is_up(node_id):
         return None
     return TopicError(
         NOT_CONTROLLER,
-        f"node {node_id} is not the controller; node {cluster.controller_id} is",
+        f"node {node_id} cannot reach the controller, node {cluster.controller_id}",
     )
 
 
@@ -84,7 +88,7 @@ class CreateTopicsApi:
         by_name: dict[str, list[CreatableTopic]] = {}
         for topic in call.message.topics:
             by_name.setdefault(topic.name, []).append(topic)
-        refused = not_controller(self._cluster, call.node_id)
+        refused = out_of_reach(self._cluster, call.node_id)
         if len(by_name) > _MOST_TOPICS:
             # The answer has all settings of each topic.
             refused = TopicError(
@@ -249,7 +253,7 @@ class DeleteTopicsApi:
         return topics.by_id(asked.topic_id) if asked.name is None else topics.get(asked.name)
 
     def _delete_all(self, call: Call[DeleteTopicsRequest]) -> None:
-        refused = not_controller(self._cluster, call.node_id)
+        refused = out_of_reach(self._cluster, call.node_id)
         may_delete_all = call.allows_cluster(Operation.DELETE)
         counts = Counter(map(_named_by, _asked(call)))
         results = []

@@ -100,12 +100,15 @@ def test_what_cannot_be_is_refused_and_others_are_made(
         assert (count(world), count(world, "v")) == (2, 2)
 
 
-def test_each_topic_once_and_by_the_controller() -> None:
-    """B-D4.6"""
+def test_each_topic_once_and_by_any_node() -> None:
+    """B-D4.6: a node that is cut off reaches no controller."""
     with BrokerWorld(brokers=2, topics={"t": 1}) as world:
         assert grow(world, wanted("t", 2), wanted("t", 3)) == [("t", INVALID_REQUEST)]
-        assert grow(world, wanted("t", 2), node_id=1) == [("t", NOT_CONTROLLER)]
         assert count(world) == 1
+        assert grow(world, wanted("t", 2), node_id=1) == [("t", NONE)]
+        world.state.cluster.node_down(1, True, lives=True)
+        assert grow(world, wanted("t", 3), node_id=1) == [("t", NOT_CONTROLLER)]
+        assert count(world) == 2
 
 
 def test_new_partitions_are_found_again(tmp_path: Path) -> None:

@@ -125,15 +125,23 @@ def test_only_looking_makes_nothing() -> None:
         assert world.state.topics.get("t") is None
 
 
-def test_only_the_controller_makes_and_deletes() -> None:
-    """B-D4.5."""
-    with BrokerWorld(brokers=2, topics={"t": 1}) as world:
-        assert create(world, topic("u"), node_id=1)[0].error_code == NOT_CONTROLLER
-        message = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
+def test_every_node_that_reaches_the_controller_makes_and_deletes() -> None:
+    """B-D4.5: clients may know another controller than the one of now."""
+
+    def delete(name: str) -> int:
+        message = DeleteTopicsRequest(topic_names=[name], timeout_ms=1)
         answer = world.ask("DeleteTopics", 5, message, node_id=1)
-        assert answer.responses[0].error_code == NOT_CONTROLLER
-        world.state.cluster.node_down(0, True)
+        return int(answer.responses[0].error_code)
+
+    with BrokerWorld(brokers=2, topics={"t": 1, "v": 1}) as world:
+        assert world.state.cluster.controller_id == 0
         assert create(world, topic("u"), node_id=1)[0].error_code == NONE
+        assert delete("t") == NONE
+        assert {each.name for each in world.state.topics.all()} == {"u", "v"}
+        world.state.cluster.node_down(1, True, lives=True)
+        assert create(world, topic("w"), node_id=1)[0].error_code == NOT_CONTROLLER
+        assert delete("u") == NOT_CONTROLLER
+        assert {each.name for each in world.state.topics.all()} == {"u", "v"}
 
 
 @pytest.mark.parametrize("version", range(1, 7))
