@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fastprod.errors import ConfigError
@@ -58,7 +59,8 @@ def write(
         numbers: the rows are written all the same.
 
     Raises:
-        ConfigError: an argument, or a setting of the session that is wrong for this.
+        ConfigError: an argument, such as a DataFrame of Spark Connect, or a setting of the session
+            that is wrong for this.
         pyspark.errors.AnalysisException: a column, the topic, or the cluster.
         pyspark.errors.PythonException: a row cannot be written; what was sent before stays.
         py4j.protocol.Py4JJavaError: a task failed otherwise, as with its process; likewise.
@@ -252,16 +254,42 @@ _queries: dict[Any, _Following] = {}
 
 
 def _enter(df: DataFrame) -> None:
-    """Check the session, and make it the one of this thread.
+    """Check the DataFrame and its session, and make that the one of this thread.
 
     Spark looks for data sources in Python in the session of Java's thread; each thread of Python
     has its own, and only that which made the session knows it.
+
+    Raises:
+        ConfigError: it is another library's, or of Spark Connect; or the session is wrong for this.
     """
+    _check_frame(df)
     spark = df.sparkSession
     check_session(spark)
     java = spark.sparkContext._jvm
     assert java is not None
     java.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def _check_frame(df: object) -> None:
+    if isinstance(df, ClassicDataFrame):
+        return
+    if isinstance(df, DataFrame):
+        raise ConfigError(
+            "df is of Spark Connect, whose client has no Java process, as this function needs: "
+            'give df.write.format("fastprod").mode("append") the options kafka.bootstrap.servers '
+            "and topic, and save(); a stream likewise; fastprod has to be installed on the server",
+            key="df",
+        )
+    kind = type(df)
+    advice = ""
+    if hasattr(df, "to_spark"):
+        advice = ": give df.to_spark()"
+    elif kind.__module__.partition(".")[0] == "pandas":
+        advice = ": give spark.createDataFrame(df)"
+    raise ConfigError(
+        f"df must be a DataFrame of Spark, not {kind.__module__}.{kind.__qualname__}{advice}",
+        key="df",
+    )
 
 
 def _options(

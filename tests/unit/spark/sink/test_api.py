@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import DataFrame
 
 from fastprod.errors import ConfigError
 from fastprod.spark.sink import api
@@ -50,3 +52,37 @@ def test_a_checkpoint_is_the_text_of_a_folder() -> None:
     for wrong in ("", None, 5, b"kept/stream"):
         with pytest.raises(ConfigError, match="checkpoint must be the path of a folder"):
             api._folder(wrong)
+
+
+class Remote(DataFrame):
+    """As those of Spark Connect: a DataFrame without a Java object."""
+
+    def __new__(cls) -> Remote:
+        return object.__new__(cls)
+
+
+class Pandas:
+    """As those of pandas-on-Spark."""
+
+    def to_spark(self) -> None:
+        """What turns it into Spark's."""
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (Remote(), r"df is of Spark Connect.*df\.write\.format\(\"fastprod\"\)"),
+        (Pandas(), r"not .*\.Pandas: give df\.to_spark\(\)$"),
+        (
+            importlib.import_module("pandas").DataFrame(),
+            r"not pandas\..*DataFrame: give spark\.createDataFrame\(df\)$",
+        ),
+        ([{"value": "v"}], r"df must be a DataFrame of Spark, not builtins\.list$"),
+    ],
+    ids=["Spark Connect", "pandas-on-Spark", "pandas", "a list"],
+)
+def test_what_is_no_frame_of_this_process_is_refused(frame: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        api.write(frame, bootstrap_servers="h:1", topic="t")
+    with pytest.raises(ConfigError, match=told):
+        api.write_stream(frame, bootstrap_servers="h:1", checkpoint="c", topic="t")
