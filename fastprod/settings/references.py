@@ -21,7 +21,12 @@ _QUOTED: Final = re.compile(r"[\\\"']")
 _FILE_LIMIT_BYTES: Final = 1 << 20
 
 
-def resolved(key: str, value: Any) -> Any:
+def variables(value: str) -> list[str]:
+    """The names of the variables of the environment that a setting's value refers to."""
+    return [place for provider, place, _ in _REFERENCE.findall(value) if provider == "env"]
+
+
+def resolved(key: str, value: Any, environment: Mapping[str, str] | None = None) -> Any:
     """Return a setting's value with what it refers to in place of each reference.
 
     In Kafka's sasl.jaas.config what is put in place is quoted, so that a password may have quotes.
@@ -30,6 +35,7 @@ def resolved(key: str, value: Any) -> Any:
         key: the setting, for errors; with dots or underscores, and what stands before its name.
         value: a str may have references anywhere in it; everything else stays as it is, a `Secret`
             too, for what was put in place is not looked into again.
+        environment: variables of another process, which go before those of this one.
 
     Returns:
         A `Secret` if there was a reference.
@@ -46,7 +52,7 @@ def resolved(key: str, value: Any) -> Any:
     is_in_quotes = is_line and _REFERENCE.fullmatch(value.strip()) is None
 
     def put(found: re.Match[str]) -> str:
-        text = _look_up(key, found)
+        text = _look_up(key, found, environment or {})
         if not is_in_quotes:
             return text
         text = _QUOTED.sub(r"\\\g<0>", text).replace("\n", "\\n").replace("\r", "\\r")
@@ -70,7 +76,7 @@ def check_providers(key: str, value: Any) -> None:
             )
 
 
-def _look_up(key: str, found: re.Match[str]) -> str:
+def _look_up(key: str, found: re.Match[str], environment: Mapping[str, str]) -> str:
     provider, place, name = found.groups()
     if provider not in PROVIDERS:
         raise ConfigError(
@@ -81,21 +87,22 @@ def _look_up(key: str, found: re.Match[str]) -> str:
     if provider == "env":
         import os  # noqa: PLC0415
 
-        if name is not None or place not in os.environ:
+        text = environment.get(place, os.environ.get(place))
+        if name is not None or text is None:
             _refuse(key, found, "the environment has no such variable")
-        return os.environ[place]
+        return text
     if provider == "directory":
         if not name or "/" in name:
             _refuse(key, found, "must be ${directory:PATH:FILE}")
         return _file_text(key, found, f"{place}/{name}").strip()
-    text = _file_text(key, found, place)
+    content = _file_text(key, found, place)
     if name is None:
-        return text.strip()
+        return content.strip()
     from fastprod.settings.properties_file import parse_properties  # noqa: PLC0415
 
     pairs: Mapping[str, str] = {}
     try:
-        pairs = parse_properties(text)
+        pairs = parse_properties(content)
     except ValueError as error:
         _refuse(key, found, f"the file is no properties file: {error}")
     if name not in pairs:

@@ -9,6 +9,7 @@ name has "secret", "password", "token" or "url" in it (``spark.redaction.regex``
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from fastprod.errors import ConfigError
 from fastprod.security.secret import is_secret_name
+from fastprod.settings.references import resolved, variables
 
 HIDDEN: Final = "fastprod.secret.options"
 """The option's name."""
@@ -49,11 +51,14 @@ class HiddenOptions:
             bytes as text, by `BYTES`.
         header_columns: (name, column) of headers that a column holds.
         options: other options, by their names.
+        environment: variables that settings refer to, of the process that calls `write`: the one
+            that reads the options has the environment that Java had when Spark started.
     """
 
     headers: Pairs = field(default=(), repr=False)
     header_columns: Pairs = ()
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self) -> str:
         """The value of the option."""
@@ -75,6 +80,7 @@ def hidden_options(given: Mapping[str, str]) -> HiddenOptions:
             headers=_pairs(found.get("headers", ())),
             header_columns=_pairs(found.get("header_columns", ())),
             options=dict(_pairs(found.get("options", {}).items())),
+            environment=dict(_pairs(found.get("environment", {}).items())),
         )
     except (AttributeError, RecursionError, TypeError, ValueError):
         # Not chained: the text of the error may contain a part of the value.
@@ -86,24 +92,37 @@ def hidden_options(given: Mapping[str, str]) -> HiddenOptions:
 def all_options(given: Mapping[str, str]) -> dict[str, str]:
     """The options of a write, with the hidden ones put back; names are in lower case.
 
+    With a hidden environment, what settings refer to is put in place.
+
     Raises:
-        ConfigError: as `hidden_options`.
+        ConfigError: as `hidden_options`; or what a setting refers to is not there.
     """
-    return _lower(given) | _lower(hidden_options(given).options)
+    hidden = hidden_options(given)
+    found = _lower(given) | _lower(hidden.options)
+    if hidden.environment:
+        for name in filter(_is_setting, found):
+            found[name] = resolved(name, found[name], hidden.environment)
+    return found
 
 
 def hiding(given: Mapping[str, str]) -> dict[str, str]:
-    """The options, with those that may be secret hidden.
+    """The options, with those that may be secret hidden, and the variables they refer to.
 
     Raises:
         ConfigError: as `hidden_options`.
     """
     secrets = {name: value for name, value in given.items() if _may_be_secret(name.lower())}
-    if not secrets:
-        return dict(given)
     before = hidden_options(given)
+    environment = _environment_of({**before.options, **given})
+    if not secrets and not environment:
+        return dict(given)
     open_names = [name for name in given if name not in secrets and name.lower() != HIDDEN]
-    merged = HiddenOptions(before.headers, before.header_columns, {**before.options, **secrets})
+    merged = HiddenOptions(
+        before.headers,
+        before.header_columns,
+        {**before.options, **secrets},
+        {**before.environment, **environment},
+    )
     return {name: given[name] for name in open_names} | {HIDDEN: merged.text()}
 
 
@@ -119,7 +138,7 @@ def refuse_shown(given: Mapping[str, str]) -> None:
     for name, value in given.items():
         plain = name.lower()
         # A reference says where the secret is, and not what.
-        if _SPARK_HIDES.search(plain) or not plain.startswith(_SETTINGS) or "${" in value:
+        if _SPARK_HIDES.search(plain) or not _is_setting(plain) or "${" in value:
             continue
         if (
             (is_secret_name(plain) and _JAAS not in plain)
@@ -133,6 +152,18 @@ def refuse_shown(given: Mapping[str, str]) -> None:
                 f'as {{"options": {{"{plain}": VALUE}}}}, as fastprod.spark.write does by itself',
                 key=plain,
             )
+
+
+def _is_setting(name: str) -> bool:
+    """Whether an option, by its name in lower case, may refer to what stands elsewhere."""
+    return name.startswith(_SETTINGS)
+
+
+def _environment_of(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this process that settings refer to, as far as they are there."""
+    values = [value for name, value in given.items() if _is_setting(name.lower())]
+    names = [name for value in values for name in variables(value)]
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _may_be_secret(name: str) -> bool:

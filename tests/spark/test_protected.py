@@ -149,6 +149,23 @@ def test_a_key_is_given_by_reference_and_not_told(
     assert secret not in log
 
 
+def test_a_password_may_stand_in_a_variable_that_is_newer_than_the_session(
+    broker: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook; the environment of Spark's Java process stays that of its start."""
+    monkeypatch.setenv("LATE_PASSWORD", PASSWORD)
+    before = len(values(broker, "t"))
+    with event_log(spark, tmp_path / "log"):
+        fastprod.spark.write(
+            spark.sql("select 'v' value"),
+            bootstrap_servers=broker.bootstrap_servers,
+            topic="t",
+            kafka=settings(broker, "${env:LATE_PASSWORD}"),
+        )
+    assert len(values(broker, "t")) == before + 1
+    assert "hush-7" not in told(tmp_path / "log")
+
+
 @pytest.mark.parametrize("validates", ["true", "false"])
 def test_a_wrong_password_is_told_by_the_driver_or_a_task_without_it(
     ours: SparkSink, broker: Broker, spark: SparkSession, tmp_path: Path, validates: str

@@ -9,9 +9,9 @@ import math
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from fastprod.security.secret import plain_text
+from fastprod.security.secret import Secret, plain_text
 from fastprod.settings.references import resolved
 from fastprod.spark.formats.column_types import FormatError
 from fastprod.spark.formats.format_options import REGISTRY
@@ -65,13 +65,18 @@ def registered_prefix(
             f"name their own topics have none in common"
         )
     settings = {
-        name.removeprefix(REGISTRY): _setting(name, plain_text(resolved(name, value.strip())))
+        name.removeprefix(REGISTRY): _setting(name, plain_text(_looked_up(name, value)))
         for name, value in options.items()
         if name.startswith(REGISTRY)
     }
     settings.setdefault(_TIMEOUT, _TIMEOUT_S)
     number = _registered(tuple(sorted(settings.items())), f"{topic}-{part}", schema, kind)
     return struct.pack(">bI", 0, number)
+
+
+def _looked_up(name: str, value: str) -> Any:
+    """The value with what it refers to; what was put in place before stays as it is."""
+    return value if isinstance(value, Secret) else resolved(name, value.strip())
 
 
 def _setting(name: str, text: str) -> str | float:

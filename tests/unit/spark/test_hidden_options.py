@@ -57,6 +57,37 @@ def test_every_spelling_of_a_secret_is_hidden(name: str) -> None:
     assert all_options(hiding(given)).items() >= given.items()
 
 
+def test_variables_are_those_of_the_process_that_calls_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who reads the options has the environment that Java had when Spark started."""
+    monkeypatch.setenv("LATE_LOGIN", "hush-1 ${env:HOME} ")
+    monkeypatch.setenv("LATE_ID", "a")
+    given = {
+        "kafka.sasl_password": "${env:LATE_LOGIN}",
+        "kafka.client.id": "${env:LATE_ID}-1",
+        "schema.registry.basic.auth.user.info": "${env:LATE_LOGIN}",
+        "kafka.ssl.key.password": "${env:MISSING}",
+        "header.h": "${env:LATE_ID}",
+    }
+    shown = hiding(given)
+    monkeypatch.setenv("LATE_LOGIN", "of Java")
+    monkeypatch.delenv("LATE_ID")
+    assert "hush" not in str({name: shown[name] for name in shown if name != HIDDEN})
+    with pytest.raises(ConfigError, match="MISSING"):
+        all_options(shown)
+    monkeypatch.setenv("MISSING", "here")
+    found = all_options(shown)
+    assert found["kafka.sasl_password"] == "hush-1 ${env:HOME} "
+    assert found["schema.registry.basic.auth.user.info"] == "hush-1 ${env:HOME} "
+    assert found["header.h"] == "${env:LATE_ID}"
+    settings = dict(sink_options(shown).settings)
+    assert settings["client.id"] == "a-1"
+    assert settings["sasl.password"] == "hush-1 ${env:HOME} "
+    assert settings["ssl.key.password"] == "here"
+    assert hiding({"kafka.client.id": "a"}) == {"kafka.client.id": "a"}
+
+
 def test_headers_keep_the_case_of_their_names_and_any_bytes() -> None:
     hidden = HiddenOptions((("A", b"\xff".decode(*BYTES)), ("column.A", "\u00e9")), (("B", "b.0"),))
     given = {HIDDEN.upper(): hidden.text(), "header.c": "0"}
