@@ -120,7 +120,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
             last_used_ms=self._last_used_ms,
             wait=self._wait,
         )
-        metadata.bootstrap(nodes)
+        metadata.bootstrap(*nodes)
         states = ClusterConnectionStates(
             ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             ExponentialBackoff(

@@ -5,6 +5,7 @@ Each fault is named with the address, within the bound, and its end is enough to
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import math
 import socket
@@ -238,6 +239,58 @@ def test_every_address_of_a_name_is_tried_in_turn(
         assert len(asked) > 3
         peer.accept_connections()
         assert producer.send("t", b"y", partition=0).result(WAIT_S).offset == 1
+
+
+def hang_up(listening: socket.socket) -> None:
+    """Take connections and end them, as a load balancer does that has no broker behind it."""
+    with contextlib.suppress(OSError):
+        while True:
+            listening.accept()[0].close()
+
+
+def test_addresses_behind_some_that_take_connections_and_never_answer_are_tried(
+    new_peer: PeerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-G.4.5: the name resolves to the same addresses, in this order, each time."""
+    real = socket.getaddrinfo
+
+    def resolve(host: str | bytes, port: int, **words: Any) -> list[Any]:
+        answer = real("127.0.0.1", port, **words)[0]
+        return [(*answer[:4], (ip, port)) for ip in ("127.0.0.2", "127.0.0.3", "127.0.0.1")]
+
+    peer = new_peer({"t": 1}, advertised_host="brokers.example")
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with socket.create_server(("127.0.0.3", peer.port)) as listening:
+        taking = threading.Thread(target=hang_up, args=(listening,))
+        taking.start()
+        try:
+            with quick_producer(f"brokers.example:{peer.port}", max_block_ms=10_000) as producer:
+                assert producer.send("t", b"x").result(WAIT_S).offset == 0
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            taking.join(WAIT_S)
+
+
+def test_a_server_that_dns_does_not_know_yet_is_asked_when_the_others_have_failed(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-A.1.4: what was wrong with DNS for a moment, as the producer was made, is not kept."""
+    real = socket.getaddrinfo
+    is_known = threading.Event()
+
+    def resolve(host: str | bytes, port: int, **words: Any) -> list[Any]:
+        if host == b"broker.example" and not is_known.is_set():
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return list(real("127.0.0.1", port, **words))
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with (
+        nobody() as dead,
+        quick_producer(f"{dead},broker.example:{peer.port}", max_block_ms=10_000) as producer,
+    ):
+        wait_for_failure(producer)
+        is_known.set()
+        assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
 
 
 def test_a_connection_that_is_never_taken_is_given_up_and_the_next_server_asked(

@@ -153,21 +153,34 @@ class NodeAddresses:
         self._addresses = []
 
 
+class BootstrapNodes(NamedTuple):
+    """Where to start from, with ids -1, -2, ... over both.
+
+    Attributes:
+        first: what to ask at first.
+        later: what DNS does not know yet: to ask when all of the first have failed.
+    """
+
+    first: tuple[Node, ...]
+    later: tuple[Node, ...] = ()
+
+
 def bootstrap_nodes(
     servers: Iterable[BootstrapAddress],
     dns_lookup: str,
     resolver: Resolver = resolve_by_system,
     name_of: Callable[[Address], str] = canonical_name,
-) -> tuple[Node, ...]:
-    """The nodes to start from, with ids -1, -2, ... (contract P-A.1.4, P-H.5.1). Blocks for DNS.
+) -> BootstrapNodes:
+    """The nodes to start from (contract P-A.1.4, P-H.5.1). Blocks for DNS.
 
-    A server that does not resolve is left out with a warning.
+    A server that does not resolve is put back with a warning.
 
     Args:
         servers: ``bootstrap_servers``.
         dns_lookup: "use_all_dns_ips": one node a server; its addresses are taken in turn when it
             is connected. "resolve_canonical_bootstrap_servers_only": one node for the canonical
-            host name of each of its addresses, for a round-robin DNS entry with TLS or Kerberos.
+            host name of each of its addresses, for a round-robin DNS entry with TLS or Kerberos;
+            none for one that does not resolve.
         resolver: default asks the system.
         name_of: canonical host name of an address; default asks the system.
 
@@ -175,12 +188,12 @@ def bootstrap_nodes(
         ConfigError: no server resolves.
     """
     found: dict[BootstrapAddress, None] = {}
+    unknown: dict[BootstrapAddress, None] = {}
     failures: list[str] = []
     for server in servers:
         addresses = _addresses_of(server, server, resolver, failures)
         if dns_lookup != "resolve_canonical_bootstrap_servers_only":
-            if addresses:
-                found[server] = None
+            (found if addresses else unknown)[server] = None
             continue
         for address in addresses:
             canonical = BootstrapAddress(name_of(address), server.port)
@@ -192,12 +205,17 @@ def bootstrap_nodes(
             f"{'; '.join(failures)}: check their spelling and this machine's resolver",
             key="bootstrap_servers",
         )
-    return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(found))
+    return BootstrapNodes(_numbered(found, 0), _numbered(unknown, len(found)))
 
 
-def unresolved_nodes(servers: Iterable[BootstrapAddress]) -> tuple[Node, ...]:
+def unresolved_nodes(servers: Iterable[BootstrapAddress]) -> BootstrapNodes:
     """The same without DNS, for a proxy that resolves the names."""
-    return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(servers))
+    return BootstrapNodes(_numbered(servers, 0))
+
+
+def _numbered(servers: Iterable[BootstrapAddress], before: int) -> tuple[Node, ...]:
+    """Nodes for the servers; their ids go on after so many others."""
+    return tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(servers, before))
 
 
 def _addresses_of(

@@ -214,7 +214,9 @@ class ClusterConnectionStates:
             known.setup_timeout_ms = self._setup_timeout.backoff_ms(known.failed_connect_attempts)
         else:
             self._reset_setup_timeout(known)
-            # An established connection was lost: the host may have moved (P-G.4.5).
+        if known.state in _ANSWERING:
+            # A connection that was good is lost: the host may have moved (P-G.4.5). One that never
+            # was says nothing of the addresses behind its own, which come next.
             known.addresses.clear()
         known.state = ConnectionState.DISCONNECTED
         known.api_versions = None

@@ -139,6 +139,7 @@ class Metadata:
         # The newest snapshot that an answer made: what callers still know after a bootstrap.
         self._told = self._cluster
         self._bootstrap_nodes: tuple[Node, ...] = ()
+        self._later_nodes: tuple[Node, ...] = ()
         self._update_version = 0
         self._topic_errors: dict[str, _TopicError] = {}
         self._fatal_error: KafkaError | None = None
@@ -173,22 +174,27 @@ class Metadata:
         """``close`` was called."""
         return self._is_closed
 
-    def bootstrap(self, nodes: Iterable[Node]) -> None:
-        """Forget everything but these addresses, and ask for everything (contract P-H.5.1)."""
+    def bootstrap(self, nodes: Iterable[Node], later: Iterable[Node] = ()) -> None:
+        """Forget everything but these addresses, and ask for everything (contract P-H.5.1).
+
+        Args:
+            nodes: the addresses.
+            later: those that are no use before all of `nodes` have failed.
+        """
         with self._lock:
-            self._bootstrap_nodes = tuple(nodes)
+            self._bootstrap_nodes, self._later_nodes = tuple(nodes), tuple(later)
             self._schedule.request_full()
             self._update_version += 1
             self._cluster = Cluster.bootstrap(self._bootstrap_nodes)
 
     @property
     def bootstrap_nodes(self) -> tuple[Node, ...]:
-        """The addresses that ``bootstrap`` was last given."""
-        return self._bootstrap_nodes
+        """All addresses that ``bootstrap`` was last given."""
+        return (*self._bootstrap_nodes, *self._later_nodes)
 
     def rebootstrap(self) -> None:
         """``bootstrap`` with the addresses it was last given (KIP-899, contract P-H.5.2)."""
-        self.bootstrap(self._bootstrap_nodes)
+        self.bootstrap(self._bootstrap_nodes, self._later_nodes)
 
     def add(self, topic: str, now_ms: int) -> None:
         """Follow a topic from now on, or keep following it: its idle time starts anew (P-H.3)."""

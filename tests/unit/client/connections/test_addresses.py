@@ -129,10 +129,11 @@ def test_a_name_that_fails_is_asked_for_again() -> None:
 def test_bootstrap_servers_become_nodes_with_negative_ids(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """P-H.5.1, P-A.1.4; P-L.178 ClientUtilsTest: what does not resolve is a warning."""
+    """P-H.5.1, P-A.1.4; P-L.178 ClientUtilsTest: what does not resolve is a warning, and later."""
     servers = [BootstrapAddress("b1", 9092), BootstrapAddress("gone", 1), BootstrapAddress("b2", 2)]
     nodes = bootstrap_nodes(servers, ALL_IPS, Dns({"b1": [A, B], "b2": [C]}))
-    assert nodes == (Node(-1, "b1", 9092), Node(-2, "b2", 2))
+    assert nodes.first == (Node(-1, "b1", 9092), Node(-2, "b2", 2))
+    assert nodes.later == (Node(-3, "gone", 1),)
     (record,) = [each for each in caplog.records if each.name.endswith(".addresses")]
     assert record.levelno == logging.WARNING
     assert "gone:1" in record.getMessage()
@@ -145,7 +146,8 @@ def test_canonical_names_stand_for_every_address_of_a_server() -> None:
     nodes = bootstrap_nodes(
         [BootstrapAddress("kafka", 9092)], CANONICAL, dns, name_of=lambda address: names[address]
     )
-    assert nodes == (Node(-1, "k1.example", 9092), Node(-2, "k2.example", 9092))
+    assert nodes.first == (Node(-1, "k1.example", 9092), Node(-2, "k2.example", 9092))
+    assert nodes.later == ()
 
 
 @pytest.mark.parametrize("lookup", [ALL_IPS, CANONICAL])

@@ -230,6 +230,20 @@ def test_attempts_go_through_the_addresses_and_a_lost_connection_asks_dns_again(
     assert dns.questions == 3
 
 
+def test_an_address_that_was_connected_to_and_is_no_broker_is_left_for_the_next(
+    states: ClusterConnectionStates, dns: Dns
+) -> None:
+    """P-G.4.5: it takes connections, and ends them before it has said what it speaks."""
+    tried = []
+    for _ in range(4):
+        states.connecting(B0, NOW)
+        tried.append(states.current_address(0).ip)
+        states.checking_api_versions(0)
+        states.disconnected(0, NOW)
+    assert tried == ["10.0.0.1", "10.0.0.2"] * 2
+    assert dns.questions == 2
+
+
 def test_a_node_that_moved_begins_anew(states: ClusterConnectionStates, dns: Dns) -> None:
     """P-G.4.5: a changed host name; a changed port as well."""
     for moved in (B0, B0._replace(host="elsewhere"), B0._replace(host="elsewhere", port=1)):
