@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Final
 
 from fastprod._core.delivery.future import RecordFuture
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.lazy_thread import LazyThread
 from fastprod.client.log_thread import LOG_THREAD
 from fastprod.log import Log
@@ -35,7 +36,7 @@ class DeadlineThread:
         self._missed = missed
         # A signal handler may send within an `add`. It is entered, not the condition, whose
         # methods are Python: Ctrl-C in one of them would leave it locked.
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self._changed = threading.Condition(self._lock)
         self._heap: list[tuple[int, int, int, RecordFuture]] = []
         self._numbers = itertools.count()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from fastprod.client.fork_lock import fork_lock
+
 
 class LazyThread:
     """Runs a function on one daemon thread, from the first `start` on.
@@ -23,7 +25,7 @@ class LazyThread:
     def __init__(self, run: Callable[[], None], name: str) -> None:
         self._run = run
         self._name = name
-        self._lock = threading.RLock()  # a signal handler may start it within a start
+        self._lock = fork_lock()  # a signal handler may start it within a start
         self._is_starting = False
         self._chosen: dict[None, threading.Thread] = {}  # one at most: `setdefault` is atomic
 

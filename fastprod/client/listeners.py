@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+
+from fastprod.client.fork_lock import fork_lock
 
 
 class Listeners:
@@ -15,7 +16,7 @@ class Listeners:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may add one in the midst of an add
+        self._lock = fork_lock()  # a signal handler may add one in the midst of an add
         self._functions: tuple[Callable[[], object], ...] = ()
 
     def add(self, function: Callable[[], object]) -> None:

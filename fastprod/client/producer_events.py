@@ -6,6 +6,7 @@ import threading
 from typing import Protocol
 
 from fastprod._core.engine.engine import Engine, TopicRef
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.listeners import Listeners
 from fastprod.errors import KafkaError
 
@@ -40,7 +41,7 @@ class ProducerEvents:
     def __init__(self, producer: SendingHalf) -> None:
         self.fatal_error: KafkaError | None = None
         self._producer = producer
-        self.lock = threading.RLock()
+        self.lock = fork_lock()
         self.changed = threading.Condition(self.lock)
         self.listeners = Listeners()
 

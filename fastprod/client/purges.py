@@ -9,6 +9,7 @@ from typing import Protocol
 
 from fastprod._core.delivery.result import ERR_PURGED
 from fastprod._core.engine.control_queue import PURGE_IN_FLIGHT, PURGE_QUEUED
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.listeners import Listeners
 
 LOOK_AGAIN_S = 0.05
@@ -48,7 +49,7 @@ class Purges:
         self._engine = engine
         self._is_over = is_over
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self._changed = threading.Condition(self._lock)
         self._tokens = itertools.count(1)
         self._under_way: dict[int, Purge] = {}

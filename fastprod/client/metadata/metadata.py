@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.listeners import Listeners
 from fastprod.client.metadata.cluster import (
     NO_PARTITIONS,
@@ -130,7 +131,7 @@ class Metadata:
         self._wake = wake
         self._wait = wait
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self._changed = threading.Condition(self._lock)
         self.listeners = Listeners()
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)

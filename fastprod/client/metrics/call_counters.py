@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
+
+from fastprod.client.fork_lock import fork_lock
 
 TIMED_CALLS: Final = (
     "flush",
@@ -32,7 +33,7 @@ class CallCounters:
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
         # Reentrant: a signal handler may flush while its own thread counts.
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self._totals = dict.fromkeys((*TIMED_CALLS, "errors", "throttle_ms", "responses"), 0)
         self._longest_throttle_ms = 0
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from fastprod.client.backoff import ExponentialBackoff
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.sasl.bearer_token import BearerToken
 from fastprod.client.sasl.login_error import LoginError
@@ -74,7 +75,7 @@ class Login:
         self._backoff = backoff
         self._on_change = on_change
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self._changed = threading.Condition(self._lock)
         self._token: BearerToken | None = None
         self._error: AuthenticationError | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from fastprod._core.delivery.result import ERR_ABORTED, ERR_DEADLINE, ERR_TXN_ABORTED
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.api_versions import ApiVersions
+from fastprod.client.fork_lock import fork_lock
 from fastprod.client.transactions.end_result import EndResult
 from fastprod.client.transactions.ending_question import LastEnd
 from fastprod.client.transactions.failed_batch import error_of_batch, error_of_transaction
@@ -91,7 +91,7 @@ class TransactionManager:
         self._wake = wake
         self._open_gate = open_gate
         self._on_fatal = on_fatal
-        self._lock = threading.RLock()  # a signal handler may call while its own thread has it
+        self._lock = fork_lock()  # a signal handler may call while its own thread has it
         self._state = TransactionState.UNINITIALIZED
         self._last_error: KafkaError | None = None
         self._pending = PendingCall()
