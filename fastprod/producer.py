@@ -118,7 +118,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             wake=lambda: self._network_client.wake(),
             last_used_ms=self._last_used_ms,
-            wait=self._wait,
+            wait=lambda condition, seconds: self._wait(engine, condition, seconds),
         )
         metadata.bootstrap(*nodes)
         states = ClusterConnectionStates(
@@ -132,6 +132,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         self._network_client = NetworkClient(
             engine, config, metadata, states, self._events, metrics=metrics
         )
+        self._is_forked = False  # from here on other threads use it
         self._attach(
             engine,
             is_simple=not self._plugins.see_records,
@@ -417,7 +418,11 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
             ) from error
         with self._lock:
             while self._is_forked and not self._closing:
-                self._open()
+                try:
+                    self._open()
+                except BaseException:
+                    self._is_forked = not self._closing  # the next call tries again
+                    raise
                 self._is_forked = self._engine.abandoned  # by a signal handler, meanwhile
         if self.closed:
             raise ProducerClosedError()
@@ -447,9 +452,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         with self._metrics.timed("metadata-wait"):
             return errors | self._metadata.wait_for_topics(legal, timeout_ms)
 
-    def _wait(self, condition: threading.Condition, seconds: float) -> None:
+    def _wait(self, engine: Engine, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
-        if self._is_forked:
+        if engine.abandoned:
             raise ProducerClosedError(
                 "a signal handler forked while a call waited for metadata: only the parent gets "
                 "the answer; in the child make the call again"

@@ -478,6 +478,42 @@ def test_a_fork_right_after_the_producer_was_made(mock_cluster: MockCluster) -> 
     assert sorted(values(mock_cluster, "t")) == expected(**told)
 
 
+def test_a_thread_of_the_child_comes_while_another_one_makes_the_new_engine(
+    mock_cluster: MockCluster,
+) -> None:
+    """It is not taken for a call whose answer only the parent gets."""
+    run(
+        mock_cluster,
+        "t",
+        """
+        from fastprod.client.network_client import NetworkClient
+
+        def child():
+            is_half_made, start = threading.Event(), NetworkClient.start
+
+            def start_late(client):
+                is_half_made.set()
+                time.sleep(0.3)
+                start(client)
+
+            NetworkClient.start = start_late
+            first = threading.Thread(target=lambda: send(producer, b"first", 1)[0].result(20))
+            first.start()
+            assert is_half_made.wait(20)
+            send(producer, b"second", 1)[0].result(20)
+            first.join()
+            producer.close(10)
+
+        producer = new_producer()
+        send(producer, b"parent", 1)[0].result(20)
+        forking.Child(child).result()
+        producer.close()
+        print("{}")
+        """,
+    )
+    assert sorted(values(mock_cluster, "t")) == expected(parent=1, first=1, second=1)
+
+
 def test_several_threads_of_the_child_use_it_first_at_the_same_time(
     mock_cluster: MockCluster,
 ) -> None:
