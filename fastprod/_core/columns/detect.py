@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex, TypeGuard
 
 _LATEST_MS: Final = 2**63 - 1
 
@@ -14,16 +15,17 @@ def iter_rows(
     keys: Iterable[Any] | None,
     headers: Iterable[Any] | None,
     partitions: Iterable[Any] | None,
-    timestamps_ms: Iterable[Any] | int | None,
+    timestamps_ms: Iterable[Any] | SupportsIndex | None,
     now_ms: int,
 ) -> Iterator[tuple[Any, Any, Any, Any, int]]:
     """Yield (value, key, headers, partition, timestamp_ms) of each row.
 
     Raises:
+        TypeError: a column is text, bytes or nothing that has cells.
         ValueError: a column is shorter or longer than `values`, when its end is met.
     """
-    if isinstance(timestamps_ms, int):
-        now_ms, timestamps_ms = timestamps_ms, None
+    if is_number(timestamps_ms):
+        now_ms, timestamps_ms = int(timestamps_ms), None
     present = [
         ("values", values),
         ("keys", keys),
@@ -31,12 +33,28 @@ def iter_rows(
         ("partitions", partitions),
         ("timestamps_ms", timestamps_ms),
     ]
+    for name, column in present:
+        _check_column(name, column)
     if keys is headers is partitions is timestamps_ms is None:
         return zip(values, repeat(None), repeat(None), repeat(None), repeat(now_ms))
     lengths = {name: len(c) for name, c in present if hasattr(c, "__len__")}  # type: ignore[arg-type]
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of a send_many() differ in length: {lengths}")
     return _checked_rows(present, now_ms)
+
+
+def _check_column(name: str, column: Any) -> None:
+    """Cells of text or bytes would be letters and numbers, which nobody means by it."""
+    if column is None and name != "values":
+        return
+    with contextlib.suppress(TypeError):
+        iter(column)
+        if not isinstance(column, (str, bytes, bytearray)):
+            return
+    raise TypeError(
+        f"send_many() takes a column for {name}, such as a list with one cell for each record, "
+        f"not {type(column).__name__}"
+    )
 
 
 def _checked_rows(
@@ -64,6 +82,11 @@ def is_plain(values: Any, keys: Any, headers: Any, partitions: Any, timestamps_m
             or (type(timestamps_ms) is int and 0 <= timestamps_ms <= _LATEST_MS)
         )
     )
+
+
+def is_number(column: Any) -> TypeGuard[SupportsIndex]:
+    """Whether it is no column but one whole number for all rows, of Python or of numpy."""
+    return hasattr(column, "__index__") and not hasattr(column, "__len__")
 
 
 def is_arrow(column: Any) -> bool:

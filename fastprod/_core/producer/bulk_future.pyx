@@ -465,12 +465,10 @@ cdef class BulkFuture:
         while i < self.count:
             failed += 1
             i = rows_next_failed(self.rows, self.count, self.batch_refs, i + 1)
-        error = BulkError(failed, self.count, first)
         if self.cancelled():
             from fastprod._core.delivery.cancelled import BulkCancelledError
-            error = BulkCancelledError(failed, self.count, first)
-        error.__cause__ = self._error(first)
-        return error
+            return BulkCancelledError(failed, self.count, first, self._error(first))
+        return BulkError(failed, self.count, first, self._error(first))
 
     def result(self, timeout=None):
         """Return where the records were written, a `BulkMetadata`.

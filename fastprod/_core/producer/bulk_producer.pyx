@@ -84,7 +84,7 @@ cdef class BulkProducer(ProducerBase):
 
         Raises:
             ProducerClosedError: `close` was called, perhaps while this waited.
-            TypeError: `topic` is no str.
+            TypeError: `topic` is no str, or a column is text, bytes or one thing.
             ValueError: the columns differ in length, perhaps because another thread changed one.
             KafkaError: the producer has failed for good, and why.
 

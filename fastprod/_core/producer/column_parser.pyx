@@ -13,7 +13,7 @@ from fastprod._core.columns.python_columns cimport (
 from fastprod._core.columns.topic_column cimport read_topics
 from fastprod._core.producer.row_reader cimport ColumnRows
 
-from fastprod._core.columns.detect import is_array, is_arrow
+from fastprod._core.columns.detect import is_array, is_arrow, is_number
 from fastprod.security.secret import plain_text
 
 # Of a batch's columns: Kafka's name, and the argument that takes its place.
@@ -147,7 +147,7 @@ cdef ColumnRows read_columns(
     }
     arguments = _arguments(columns, given)
     rows.timestamp_ms = now_ms
-    if isinstance(arguments.get("timestamps_ms", (None,))[0], int):
+    if is_number(arguments.get("timestamps_ms", (None,))[0]):
         rows.timestamp_ms = whole_number(
             "timestamp_ms", arguments.pop("timestamps_ms")[0], LATEST_MS)
     if isinstance(arguments["topic"][0], str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import pytest
 
 from fastprod._core.columns.detect import is_plain, iter_rows
@@ -49,6 +50,31 @@ def test_a_single_column_leaves_the_others_empty(column: str, place: int) -> Non
 def test_one_timestamp_serves_all_rows() -> None:
     assert [row[4] for row in rows([b"a", b"b"], timestamps_ms=9)] == [9, 9]
     assert [row[4] for row in rows([b"a", b"b"], timestamps_ms=9, keys=[b"k", b"l"])] == [9, 9]
+
+
+def test_a_timestamp_of_numpy_serves_all_rows() -> None:
+    (found,) = rows([b"a"], timestamps_ms=numpy.int64(9))
+    assert found[4] == 9
+    assert type(found[4]) is int
+
+
+@pytest.mark.parametrize("column", ["keys", "headers", "partitions", "timestamps_ms"])
+@pytest.mark.parametrize("cells", [b"ab", "ab", bytearray(b"ab"), 2.5, Ellipsis])
+def test_what_is_no_column_is_refused_by_its_name(column: str, cells: Any) -> None:
+    with pytest.raises(TypeError, match=f"column for {column}.* not {type(cells).__name__}$"):
+        rows([b"a", b"b"], **{column: cells})
+
+
+@pytest.mark.parametrize("values", [b"ab", "ab", None, 5])
+def test_values_that_are_no_column_are_refused(values: Any) -> None:
+    with pytest.raises(TypeError, match=f"column for values.* not {type(values).__name__}$"):
+        rows(values)
+
+
+@pytest.mark.parametrize("partition", [0, numpy.int64(0)])
+def test_one_partition_for_all_is_no_column(partition: Any) -> None:
+    with pytest.raises(TypeError, match=r"column for partitions.* not int\d*$"):
+        rows([b"a", b"b"], partitions=partition)
 
 
 def test_a_row_without_a_timestamp_gets_the_time_of_the_call() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -51,6 +52,11 @@ def test_what_is_given_by_itself_wins_over_its_namesake_which_is_not_looked_at()
         ("t", b"x", 0, 9),
         ("t", b"y", 0, 9),
     ]
+
+
+def test_a_timestamp_of_numpy_serves_all_rows() -> None:
+    rows, _ = rows_for_test(topic="t", values=pa.array([b"", b""]), timestamps_ms=np.int64(9))
+    assert [row[5] for row in rows] == [9, 9]
 
 
 def test_a_column_of_the_type_null_is_all_nulls() -> None:
