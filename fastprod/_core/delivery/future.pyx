@@ -26,7 +26,7 @@ cdef extern from "Python.h":
 
 from fastprod.deadline import seconds_of
 from fastprod.errors import ForkedFutureError
-from fastprod._core.delivery.outcomes import error_for_outcome
+from fastprod._core.delivery.outcomes import error_for_outcome, not_done_in_time
 from fastprod.log import Log
 from fastprod.records import RecordMetadata, failed_metadata
 
@@ -170,10 +170,8 @@ cdef class RecordFuture:
             PyErr_CheckSignals()
             self._check_fork()
             if fp_now_ns() >= deadline_ns:
-                raise TimeoutError(
-                    f"the record for topic {self.topic!r} was not acknowledged within "
-                    f"{timeout * 1000:,.0f} ms; it may still arrive: wait again, or look "
-                    f"at delivery_timeout_ms")
+                raise not_done_in_time(
+                    self.topic, timeout, fp_load_i32_acq(&result.state) == RESULT_DELIVERING)
 
     cdef bint _is_done(self):
         cdef uint32_t index = self.index
@@ -206,7 +204,8 @@ cdef class RecordFuture:
 
         Raises:
             KafkaError: the record was not delivered, and why; the error itself, not wrapped.
-            TimeoutError: not done in time; the record may still be delivered.
+            TimeoutError: not done in time; the record may still be delivered, or was, and a
+                callback of its batch has not returned.
             ForkedFutureError: called in the child of a fork.
 
         Blocks: up to `timeout`, without the GIL; Ctrl-C gets through within 50 ms.

@@ -110,6 +110,27 @@ def error_for_outcome(
     )
 
 
+def not_done_in_time(topic: str, timeout_s: float, is_delivering: bool) -> TimeoutError:
+    """Build what waiting for a record raises when its time is over.
+
+    Args:
+        topic: topic of the record.
+        timeout_s: how long was waited, in seconds.
+        is_delivering: the outcome is known, and callbacks that hear of it first have not all run.
+    """
+    waited = f"{timeout_s * 1000:,.0f} ms"
+    if is_delivering:
+        return TimeoutError(
+            f"the outcome of the record for topic {topic!r} is known, but a callback that "
+            f"comes first (on_delivery) had not returned within {waited}: wait again, or see what "
+            f"it waits for"
+        )
+    return TimeoutError(
+        f"the record for topic {topic!r} was not acknowledged within {waited}; it may still "
+        f"arrive: wait again, or look at delivery_timeout_ms"
+    )
+
+
 def _reason(last_code: int) -> str:
     """Why an expired batch had not been acknowledged."""
     if last_code == WAIT_LEADER:

@@ -168,6 +168,17 @@ def test_it_is_done_only_after_the_callbacks_of_its_batch() -> None:
     assert second.done()
 
 
+def test_a_wait_that_is_over_says_whether_the_record_or_its_callbacks_took_too_long() -> None:
+    steps = Steps()
+    first, second = steps.send(), steps.send()
+    first.add_callback(lambda _: None)
+    steps.succeed(steps.drain())
+    with pytest.raises(TimeoutError, match=r"outcome .* is known, but a callback .* within 10 ms"):
+        second.result(0.01)
+    deliver(steps)
+    assert second.result(0).topic == "t"
+
+
 def test_callbacks_run_in_the_order_of_the_records() -> None:
     """P-A.3.14, P-D.10.4"""
     steps = Steps()
