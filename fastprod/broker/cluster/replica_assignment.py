@@ -32,12 +32,17 @@ def spread(
 
 
 def checked_assignment(
-    assignment: Mapping[int, Sequence[int]], node_ids: Sequence[int]
+    assignment: Mapping[int, Sequence[int]], node_ids: Sequence[int], factor: int | None = None
 ) -> list[list[int]]:
     """The replicas that a client asks for, by partition.
 
+    Args:
+        assignment: nodes of each partition.
+        node_ids: all nodes.
+        factor: how many replicas each is to have; None: as many as the first.
+
     Raises:
-        TopicError: partitions are missing, or nodes.
+        TopicError: partitions are missing, or nodes, or some have more replicas than others.
     """
     if sorted(assignment) != list(range(len(assignment))):
         raise TopicError(
@@ -57,6 +62,13 @@ def checked_assignment(
                 INVALID_REPLICA_ASSIGNMENT,
                 f"partition {index} is assigned to node(s) {sorted(unknown)} that "
                 f"do not exist; there are {list(node_ids)}",
+            )
+        factor = factor or len(nodes)
+        if len(nodes) != factor:
+            raise TopicError(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"partition {index} is assigned to {len(nodes)} node(s), where partitions before "
+                f"it have {factor}: all of a topic are created with as many replicas",
             )
     return [list(assignment[index]) for index in range(len(assignment))]
 

@@ -418,9 +418,9 @@ class Topics:
     def _more_replicas(
         self, before: Sequence[Partition], count: int, assignment: Sequence[Sequence[int]] | None
     ) -> Sequence[Sequence[int]]:
-        if assignment is not None:
-            return checked_assignment(dict(enumerate(assignment)), self._node_ids)
         factor = len(before[0].replicas)
+        if assignment is not None:
+            return checked_assignment(dict(enumerate(assignment)), self._node_ids, factor)
         return spread(count, factor, self._node_ids, self._live)[len(before) :]
 
     def change_config(

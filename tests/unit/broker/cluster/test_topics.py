@@ -162,8 +162,11 @@ def test_who_gets_fewer_replicas_needs_no_more_in_sync(broker_wide: bool) -> Non
 
 
 def test_an_assignment_says_who_leads() -> None:
-    topic = World().topics.create("t", assignment={0: [2, 1], 1: [1]})
-    assert [(each.leader, each.replicas) for each in topic.partitions] == [(2, [2, 1]), (1, [1])]
+    topic = World().topics.create("t", assignment={0: [2, 1], 1: [1, 0]})
+    assert [(each.leader, each.replicas) for each in topic.partitions] == [
+        (2, [2, 1]),
+        (1, [1, 0]),
+    ]
 
 
 def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
