@@ -22,6 +22,7 @@ from fastprod.aio.bulk_thread import BulkThread
 from fastprod.aio.deadline import within
 from fastprod.aio.patience import Patience
 from fastprod.aio.thread_signal import ThreadSignal
+from fastprod.aio.topic_lines import TopicLines
 from fastprod.client.purges import LOOK_AGAIN_S
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
@@ -60,6 +61,8 @@ class AsyncProducer(AsyncTransactions):
         self._producer = KafkaProducer(settings, **config)
         self._begin_send = self._producer._begin_send
         self._bulk_thread = BulkThread(self.config.client_id)
+        self._topic_lines = TopicLines()
+        self._lines = self._topic_lines.lines
         self._ending: concurrent.futures.Future[None] | None = None
         self._ending_pid = 0
         self._signals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadSignal] = (
@@ -114,7 +117,9 @@ class AsyncProducer(AsyncTransactions):
         if deadline is not None:
             fields = topic, value, key, headers, partition, timestamp_ms
             return await self._send_by(deadline, fields)
-        found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
+        found = None
+        if not self._lines or not self._topic_lines.has(topic):
+            found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
         if type(found) is AsyncRecordFuture:
             return await found
         fields = topic, value, key, headers, partition, timestamp_ms
@@ -123,7 +128,7 @@ class AsyncProducer(AsyncTransactions):
     async def _send_by(self, deadline: float, fields: RecordFields) -> RecordMetadata:
         """`send` with a deadline, which the producer's thread for them keeps."""
         began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
-        found = self._begin_send(*fields)
+        found = None if self._topic_lines.has(fields[0]) else self._begin_send(*fields)
         if type(found) is not AsyncRecordFuture:
             longest_ms = min(self.config.max_block_ms, limit_ns // 1_000_000)
             found = await_future(await self._queue(fields, found, longest_ms))
@@ -408,9 +413,9 @@ class AsyncProducer(AsyncTransactions):
         topic, partition = send.record.topic, send.partition
         try:
             producer._not_open()
-            if not producer._is_settled(topic, partition):
+            if self._topic_lines.has(topic) or not producer._is_settled(topic, partition):
                 try:
-                    await self._await_topic(topic, partition, patience.left_ms)
+                    await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, send.on_delivery)
             fields = send.fields(producer._metadata.known_cluster)
@@ -435,7 +440,7 @@ class AsyncProducer(AsyncTransactions):
         while True:
             if turn is None:
                 try:
-                    await self._await_topic(topic, partition, patience.left_ms)
+                    await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, on_delivery)
             elif timestamp_ms is None:
@@ -455,6 +460,17 @@ class AsyncProducer(AsyncTransactions):
             if isinstance(found, RecordFuture):
                 return found
             turn = found
+
+    async def _await_in_line(self, topic: str, partition: int | None, patience: Patience) -> None:
+        """`_await_topic` behind the sends that wait for the topic already; for a partition that it
+        has not (yet) nobody else waits."""
+        if not self._producer._is_settled(topic, None):
+            known = self._await_topic(topic, None, patience.left_ms)
+            await self._topic_lines.behind_others(topic, known)
+        elif self._topic_lines.has(topic):
+            await self._topic_lines.behind_others(topic)
+        if not self._producer._is_settled(topic, partition):
+            await self._await_topic(topic, partition, patience.left_ms)
 
     async def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""
