@@ -103,8 +103,12 @@ class AsyncTransactions:
         """One transaction around an async with block: committed at its end, aborted if it raises
         or is cancelled.
 
+        An abort that an earlier block has left under way, since it took too long or was cancelled
+        itself, comes first. A commit that was cancelled does not: what became of it the caller is
+        to learn from commit_transaction().
+
         Args:
-            timeout: seconds for the commit, and for the abort, each; default: max_block_ms.
+            timeout: seconds for the commit, and for each abort; default: max_block_ms.
 
         Yields:
             This producer.
@@ -112,6 +116,8 @@ class AsyncTransactions:
         Raises as `KafkaProducer.transaction`. What the block raises comes out of it; a note says
         so if the abort failed.  Source: fastprod's own.
         """
+        if self._producer._transactions().has_abort_left:
+            await self.abort_transaction(timeout)
         await self.begin_transaction()
         try:
             yield self

@@ -459,6 +459,26 @@ def test_a_with_block_commits_or_aborts(new_peer: PeerFactory, level: int) -> No
     assert [ended.committed for ended in peer.ended_transactions] == [True, False, False, True]
 
 
+def test_an_abort_that_took_too_long_comes_before_the_next_with_block(
+    new_peer: PeerFactory,
+) -> None:
+    """P-A.8.7: nobody else would wait for it."""
+    peer = new_peer({"t": 1}, features=features(2))
+    with transactional(peer) as producer:
+        peer.on(END_TXN).hold()
+        with pytest.raises(ZeroDivisionError) as caught, producer.transaction(0.05):
+            producer.send("t", b"a").result(WAIT_S)
+            raise ZeroDivisionError
+        assert "was not aborted" in caught.value.__notes__[0]
+        with pytest.raises(KafkaTimeoutError), producer.transaction(0.05):
+            pytest.fail("the abort is still under way")
+        peer.release()
+        with producer.transaction(WAIT_S):
+            producer.send("t", b"b")
+    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"b"]
+    assert [ended.committed for ended in peer.ended_transactions] == [False, True]
+
+
 @LEVELS
 def test_a_batch_that_is_split_stays_in_its_transaction(new_peer: PeerFactory, level: int) -> None:
     """P-L.115 testTransactionalSplitBatchAndSend."""

@@ -203,6 +203,12 @@ class TransactionManager:
             )
 
     @property
+    def has_abort_left(self) -> bool:
+        """Whether an abort was begun whose outcome nobody has seen."""
+        with self._lock:
+            return self._pending.target is TransactionState.ABORTING_TRANSACTION
+
+    @property
     def pending_result(self) -> TransactionalRequestResult | None:
         """Of the call whose outcome nobody has seen yet."""
         with self._lock:
