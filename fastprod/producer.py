@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from fastprod._core.engine.engine import Engine
@@ -76,6 +76,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
         self._is_forked = self._closing = False
         self._closer: object = None
+        self._go_on: Callable[[], None] | None = None  # ends a call that was called off
         self._sasl_user: tuple[str, Secret] | None = None
         try:
             self._config = ProducerConfig(settings, **config)
@@ -454,6 +455,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _wait(self, engine: Engine, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
+        if self._go_on is not None:
+            self._go_on()
         if engine.abandoned:
             raise ProducerClosedError(
                 "a signal handler forked while a call waited for metadata: only the parent gets "
@@ -485,6 +488,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         spent_ms: int = 0,
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
+        if self._go_on is not None:
+            self._go_on()
         record = as_record(topic, value, key, headers, partition, timestamp_ms)
         if not self._plugins.see_records:
             return self._send_bytes(*record_fields(record), on_delivery, may_block, spent_ms)

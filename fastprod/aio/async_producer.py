@@ -27,7 +27,14 @@ from fastprod.client.purges import LOOK_AGAIN_S
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
 from fastprod.deadline import checked_timeout, record_deadline_ns
-from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, ProducerClosedError
+from fastprod.errors import (
+    ApiError,
+    BulkError,
+    FlushTimeoutError,
+    IllegalStateError,
+    KafkaError,
+    ProducerClosedError,
+)
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
 from fastprod.records import BulkMetadata, PartitionInfo, RecordMetadata
@@ -61,6 +68,7 @@ class AsyncProducer(AsyncTransactions):
         self._producer = KafkaProducer(settings, **config)
         self._begin_send = self._producer._begin_send
         self._bulk_thread = BulkThread(self.config.client_id)
+        self._producer._go_on = self._bulk_thread.go_on
         self._topic_lines = TopicLines()
         self._lines = self._topic_lines.lines
         self._ending: concurrent.futures.Future[None] | None = None
@@ -200,7 +208,8 @@ class AsyncProducer(AsyncTransactions):
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
         thread of the producer, call after call. Cancelled, it takes back what has not left, as
-        `BulkFuture.cancel`, once the columns are read; the rest may still be delivered.
+        `BulkFuture.cancel`, once the columns are read, or, while it waits for a topic or runs
+        plug-ins, at once; the rest may still be delivered.
         Source: KafkaProducer.send for many records; P-A.3.
         """
         call = self._producer.send_many
@@ -399,7 +408,7 @@ class AsyncProducer(AsyncTransactions):
         self, fields: RecordFields, found: MemoryTurn | None, longest_ms: int
     ) -> RecordFuture:
         """`send` where the record could not be queued at once; it waits so long at most."""
-        patience = Patience(longest_ms)
+        patience = Patience(longest_ms, self._transaction_number())
         if type(fields[0]) is not str or self._producer._plugins.see_records:
             record = as_record(*fields)
             if self._producer._plugins.see_records:
@@ -418,6 +427,7 @@ class AsyncProducer(AsyncTransactions):
                     await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
                     return producer._failed(topic, partition, error, send.on_delivery)
+                self._require_transaction(patience)
             fields = send.fields(producer._metadata.known_cluster)
             found = producer._continue_send(*fields, send.on_delivery)
             if isinstance(found, RecordFuture):
@@ -451,6 +461,7 @@ class AsyncProducer(AsyncTransactions):
                     if turn.is_expired:
                         late = producer._out_of_memory(patience.longest_ms)
                         return producer._failed(topic, partition, late, on_delivery)
+                self._require_transaction(patience)
                 found = producer._continue_send(
                     topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
                 )
@@ -460,6 +471,15 @@ class AsyncProducer(AsyncTransactions):
             if isinstance(found, RecordFuture):
                 return found
             turn = found
+
+    def _transaction_number(self) -> int:
+        manager = self._producer._network_client.transactions
+        return 0 if manager is None else manager.end_token
+
+    def _require_transaction(self, patience: Patience) -> None:
+        """A record whose `send` has waited is none of a later transaction's."""
+        if patience.transaction != self._transaction_number():
+            raise IllegalStateError("the transaction in which this send() began has ended")
 
     async def _await_in_line(self, topic: str, partition: int | None, patience: Patience) -> None:
         """`_await_topic` behind the sends that wait for the topic already; for a partition that it

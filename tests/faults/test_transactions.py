@@ -434,8 +434,8 @@ def test_close_without_time_leaves_it_to_the_brokers(new_peer: PeerFactory) -> N
     assert peer.ended_transactions == []
 
 
-def send_and_fail(producer: KafkaProducer) -> None:
-    with producer.transaction():
+def send_and_fail(producer: KafkaProducer, timeout: float | None = None) -> None:
+    with producer.transaction(timeout):
         producer.send("t", b"b", partition=0).result(WAIT_S)
         raise ZeroDivisionError
 
@@ -466,16 +466,15 @@ def test_an_abort_that_took_too_long_comes_before_the_next_with_block(
     peer = new_peer({"t": 1}, features=features(2))
     with transactional(peer) as producer:
         peer.on(END_TXN).hold()
-        with pytest.raises(ZeroDivisionError) as caught, producer.transaction(0.05):
-            producer.send("t", b"a").result(WAIT_S)
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError) as caught:
+            send_and_fail(producer, 0.05)
         assert "was not aborted" in caught.value.__notes__[0]
         with pytest.raises(KafkaTimeoutError), producer.transaction(0.05):
             pytest.fail("the abort is still under way")
         peer.release()
         with producer.transaction(WAIT_S):
-            producer.send("t", b"b")
-    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"b"]
+            producer.send("t", b"c")
+    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"c"]
     assert [ended.committed for ended in peer.ended_transactions] == [False, True]
 
 
