@@ -33,7 +33,6 @@ from fastprod.errors import (
     ApiError,
     ConfigError,
     FlushTimeoutError,
-    InvalidTopicError,
     KafkaError,
     ProducerClosedError,
     UndeliveredError,
@@ -76,7 +75,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
         self._is_forked = self._closing = False
         self._closer: object = None
-        self._go_on: Callable[[], None] | None = None  # ends a call that was called off
+        self._go_on: Callable[[str | None], None] | None = None  # see BulkThread
         self._sasl_user: tuple[str, Secret] | None = None
         try:
             self._config = ProducerConfig(settings, **config)
@@ -436,6 +435,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""
         check_topic_name(topic)
+        if self._go_on is not None:
+            self._go_on(topic)
         with self._metrics.timed("metadata-wait"):
             self._metadata.wait_for_topic(topic, partition, timeout_ms)
 
@@ -447,7 +448,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         for topic in wanted:
             try:
                 check_topic_name(topic)
-            except InvalidTopicError as error:
+                if self._go_on is not None:
+                    self._go_on(topic)
+            except ApiError as error:
                 errors[topic] = error
         legal = {topic: wanted[topic] for topic in wanted if topic not in errors}
         with self._metrics.timed("metadata-wait"):
@@ -456,7 +459,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def _wait(self, engine: Engine, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
         if self._go_on is not None:
-            self._go_on()
+            self._go_on(None)
         if engine.abandoned:
             raise ProducerClosedError(
                 "a signal handler forked while a call waited for metadata: only the parent gets "
@@ -489,7 +492,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
         if self._go_on is not None:
-            self._go_on()
+            self._go_on(None)
         record = as_record(topic, value, key, headers, partition, timestamp_ms)
         if not self._plugins.see_records:
             return self._send_bytes(*record_fields(record), on_delivery, may_block, spent_ms)

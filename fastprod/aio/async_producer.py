@@ -207,13 +207,14 @@ class AsyncProducer(AsyncTransactions):
             TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
-        thread of the producer, call after call. Cancelled, it takes back what has not left, as
-        `BulkFuture.cancel`, once the columns are read, or, while it waits for a topic or runs
-        plug-ins, at once; the rest may still be delivered.
+        thread of the producer, call after call; who awaits a new topic holds up nobody.
+        Cancelled, it takes back what has not left, as `BulkFuture.cancel`, once the columns are
+        read, or, while it awaits a topic or runs plug-ins, at once; the rest may still be
+        delivered.
         Source: KafkaProducer.send for many records; P-A.3.
         """
-        call = self._producer.send_many
-        return await self._in_bulk(call, topic, values, keys, headers, partitions, timestamps_ms)
+        columns = topic, values, keys, headers, partitions, timestamps_ms
+        return await self._in_bulk(topic, self._producer.send_many, *columns)
 
     async def append_columns(self, columns: Any = None, **more: Any) -> BulkMetadata:
         """Queue the rows of Arrow or numpy columns, and wait until all are delivered.
@@ -225,13 +226,15 @@ class AsyncProducer(AsyncTransactions):
         Returns, raises and awaits as `send_many` and `KafkaProducer.append_columns`.
         Source: contract P-A.3.
         """
-        return await self._in_bulk(self._producer.append_columns, columns, **more)
+        topic, call = more.get("topic"), self._producer.append_columns
+        return await self._in_bulk(topic, call, columns, **more)
 
     async def _in_bulk(
-        self, call: Callable[..., BulkFuture], *args: Any, **more: Any
+        self, of: Any, call: Callable[..., BulkFuture], /, *args: Any, **more: Any
     ) -> BulkMetadata:
-        self._producer._require_open()
-        bulk = await self._bulk_thread.run(call, *args, **more)
+        self._producer._not_open()
+        missing = await self._missing(of)
+        bulk = await self._bulk_thread.run(missing, call, *args, **more)
         try:
             return await bulk
         except asyncio.CancelledError:
@@ -240,6 +243,22 @@ class AsyncProducer(AsyncTransactions):
         except BulkError as error:
             error.sent_records = bulk  # type: ignore[attr-defined]
             raise
+
+    async def _missing(self, topic: Any) -> Mapping[str, ApiError]:
+        """Await the topic where it holds up no other bulk; why it did not come, by its name."""
+        if not isinstance(topic, str):
+            return {}
+        name = plain_text(topic)
+        if self._producer._is_settled(name, None) and not self._topic_lines.has(name):
+            return {}
+        patience = Patience(self.config.max_block_ms, self._transaction_number())
+        missing = {}
+        try:
+            await self._await_in_line(name, None, patience)
+        except ApiError as error:
+            missing[name] = error
+        self._require_transaction(patience)
+        return missing
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Return the topic's partitions, with leaders and replicas.
@@ -426,6 +445,7 @@ class AsyncProducer(AsyncTransactions):
                 try:
                     await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
+                    self._require_transaction(patience)
                     return producer._failed(topic, partition, error, send.on_delivery)
                 self._require_transaction(patience)
             fields = send.fields(producer._metadata.known_cluster)
@@ -452,16 +472,17 @@ class AsyncProducer(AsyncTransactions):
                 try:
                     await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
+                    self._require_transaction(patience)
                     return producer._failed(topic, partition, error, on_delivery)
             elif timestamp_ms is None:
                 timestamp_ms = time.time_ns() // 1_000_000
             try:
                 if turn is not None:
                     await within(turn, patience.left_s)
-                    if turn.is_expired:
-                        late = producer._out_of_memory(patience.longest_ms)
-                        return producer._failed(topic, partition, late, on_delivery)
                 self._require_transaction(patience)
+                if turn is not None and turn.is_expired:
+                    late = producer._out_of_memory(patience.longest_ms)
+                    return producer._failed(topic, partition, late, on_delivery)
                 found = producer._continue_send(
                     topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
                 )
@@ -477,9 +498,9 @@ class AsyncProducer(AsyncTransactions):
         return 0 if manager is None else manager.end_token
 
     def _require_transaction(self, patience: Patience) -> None:
-        """A record whose `send` has waited is none of a later transaction's."""
+        """A record whose `send` has waited is none of a later transaction's, nor is its failure."""
         if patience.transaction != self._transaction_number():
-            raise IllegalStateError("the transaction in which this send() began has ended")
+            raise IllegalStateError("the transaction in which this call began has ended")
 
     async def _await_in_line(self, topic: str, partition: int | None, patience: Patience) -> None:
         """`_await_topic` behind the sends that wait for the topic already; for a partition that it

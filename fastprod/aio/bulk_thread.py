@@ -6,11 +6,11 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastprod._core.producer.bulk_future import BulkFuture
-from fastprod.errors import IllegalStateError
+from fastprod.errors import ApiError, IllegalStateError
 
 
 class BulkThread:
@@ -32,15 +32,26 @@ class BulkThread:
         self._calls: set[_Call] = set()  # under way, or in line
         self._here = threading.local()
 
-    async def run(self, call: Callable[..., BulkFuture], *columns: Any, **more: Any) -> BulkFuture:
+    async def run(
+        self,
+        missing: Mapping[str, ApiError],
+        call: Callable[..., BulkFuture],
+        /,
+        *columns: Any,
+        **more: Any,
+    ) -> BulkFuture:
         """`call` with these arguments. If this is cancelled, a call that has begun ends where it
         next waits for a topic, or comes to a row for plug-ins, or else at its own end; then what
-        has not left is taken back."""
+        has not left is taken back.
+
+        Args:
+            missing: topics that it need not wait for, and why they did not come.
+        """
         if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
             self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
             self._pid = os.getpid()
             self._calls = set()
-        made = _Call()
+        made = _Call(missing)
         self._calls.add(made)
         try:
             future = self._executor.submit(self._make, made, call, *columns, **more)
@@ -60,15 +71,20 @@ class BulkThread:
                 future.add_done_callback(_take_back)
             raise
 
-    def go_on(self) -> None:
-        """Return, unless the call that this thread makes has been called off.
+    def go_on(self, topic: str | None = None) -> None:
+        """Return, unless the call that this thread makes is to end, or not to wait for a topic.
 
         Raises:
-            CalledOff: it has.
+            CalledOff: it was called off.
+            ApiError: why the topic has not come.
         """
-        made = getattr(self._here, "made", None)
-        if made is not None and made.is_called_off:
+        made: _Call | None = getattr(self._here, "made", None)
+        if made is None:
+            return
+        if made.is_called_off:
             raise CalledOff("the call was cancelled, or its transaction has ended")
+        if topic is not None and topic in made.missing:
+            raise made.missing[topic].with_traceback(None)
 
     def call_off(self) -> None:
         """Calls that have not ended are to end: their transaction does."""
@@ -114,7 +130,8 @@ class CalledOff(BaseException):
 class _Call:
     """A call on its way to the thread, or in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Mapping[str, ApiError]) -> None:
+        self.missing = missing
         self.future: concurrent.futures.Future[BulkFuture] | None = None
         self.is_called_off = False
 

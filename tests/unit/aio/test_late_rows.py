@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from fastprod.aio import AsyncProducer
-from fastprod.errors import IllegalStateError, KafkaTimeoutError
+from fastprod.errors import (
+    BulkError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+)
 from fastprod.protocol.api_keys import METADATA
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
 from support.peer.fixtures import PeerFactory
@@ -79,6 +85,26 @@ def test_what_waits_for_its_topic_when_the_transaction_is_aborted(
     assert not peer.values("new", 0)
 
 
+@EVERY_CALL
+def test_what_fails_when_its_transaction_has_ended_fails_no_other(peer: Peer, call: Call) -> None:
+    async def main() -> None:
+        async with await ready(peer, max_block_ms=300) as producer:
+            await producer.begin_transaction()
+            peer.on(METADATA).hold().always()
+            task = asyncio.ensure_future(call(producer))
+            await settle()
+            await producer.abort_transaction(WAIT_S)
+            async with producer.transaction(WAIT_S):
+                with pytest.raises(IllegalStateError, match="began has ended"):
+                    await soon(task)
+                peer.clear_script()
+                peer.release()
+                await producer.send("t", b"next")
+
+    asyncio.run(main())
+    assert committed(peer, "t") == [b"next"]
+
+
 def test_a_row_that_is_with_a_plug_in_when_the_transaction_is_aborted(peer: Peer) -> None:
     is_in, may_go_on = threading.Event(), threading.Event()
     seen: list[bytes] = []
@@ -108,7 +134,10 @@ def test_a_row_that_is_with_a_plug_in_when_the_transaction_is_aborted(peer: Peer
     assert seen == [b"late", b"next"]
 
 
-def test_a_call_that_is_cancelled_while_it_waits_holds_up_no_other(peer: Peer) -> None:
+@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "waiting"])
+def test_a_bulk_that_waits_for_its_topic_holds_up_no_other(
+    peer: Peer, *, is_cancelled: bool
+) -> None:
     async def main() -> None:
         async with quick_async_producer(peer) as producer:
             await soon(producer.warmup("t"))
@@ -116,8 +145,33 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_up_no_other(peer: Peer) -
             task = asyncio.create_task(producer.send_many("nowhere", ROWS))
             await settle()
             peer.wait_until(lambda: len(peer.requests(METADATA)) > asked)
-            task.cancel()
+            if is_cancelled:
+                task.cancel()
             assert (await soon(producer.send_many("t", [b"x"]))).record_count == 1
+            assert task.done() is is_cancelled
+            task.cancel()
 
     asyncio.run(main())
     assert peer.values("t", 0) == [b"x"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda producer: producer.send_many("nowhere", ROWS),
+        lambda producer: producer.append_columns(topic="nowhere", values=ROWS),
+    ],
+    ids=["send_many", "append_columns"],
+)
+def test_rows_whose_topic_does_not_come_are_told(peer: Peer, call: Call) -> None:
+    async def main() -> None:
+        async with quick_async_producer(peer, max_block_ms=1_000) as producer:
+            began_s = time.monotonic()
+            with pytest.raises(BulkError) as caught:
+                await soon(call(producer))
+            assert time.monotonic() - began_s < 1.9  # the thread does not wait once more
+            failed = caught.value.sent_records.failed_rows(0)  # type: ignore[attr-defined]
+            assert [each.row for each in failed] == [0, 1, 2]
+            assert all(isinstance(each.error, MetadataTimeoutError) for each in failed)
+
+    asyncio.run(main())
