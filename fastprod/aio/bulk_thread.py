@@ -88,12 +88,12 @@ class BulkThread:
 
     def call_off(self) -> None:
         """Calls that have not ended are to end: their transaction does."""
-        for made in list(self._calls):
+        for made in self._own_calls():
             made.is_called_off = True
 
     async def idle(self, timeout_s: float) -> bool:
         """Wait until the calls that have not ended have; whether they did in time."""
-        futures = [made.future for made in list(self._calls) if made.future is not None]
+        futures = [made.future for made in self._own_calls() if made.future is not None]
         if not futures:
             return True
         waiters = [asyncio.wrap_future(future) for future in futures]
@@ -101,6 +101,9 @@ class BulkThread:
             waiter.add_done_callback(_hear)
         _, late = await asyncio.wait(waiters, timeout=timeout_s)
         return not late
+
+    def _own_calls(self) -> list[_Call]:
+        return list(self._calls) if self._pid == os.getpid() else []  # else they are the parent's
 
     def end(self) -> None:
         """The thread ends once its calls have; another call starts another one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod.aio import AsyncProducer
+from fastprod.aio.bulk_thread import BulkThread
 from fastprod.errors import (
     BulkError,
     IllegalStateError,
@@ -132,6 +135,34 @@ def test_a_row_that_is_with_a_plug_in_when_the_transaction_is_aborted(peer: Peer
     asyncio.run(main())
     assert committed(peer, "t") == [b"next"]
     assert seen == [b"late", b"next"]
+
+
+def test_the_child_of_a_fork_waits_for_no_call_of_the_parents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_go_on = threading.Event()
+
+    def read() -> BulkFuture:
+        may_go_on.wait(WAIT_S)
+        bulk.go_on()
+        return BulkFuture()
+
+    bulk = BulkThread("ledger")
+
+    async def main() -> None:
+        task = asyncio.create_task(bulk.run({}, read))
+        await settle()
+        assert not await bulk.idle(0)
+        with monkeypatch.context() as child:
+            child.setattr(os, "getpid", lambda: -1)
+            bulk.call_off()
+            assert await bulk.idle(WAIT_S)
+        may_go_on.set()
+        await soon(task)  # it was not called off
+        assert await bulk.idle(WAIT_S)
+        bulk.end()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "waiting"])
