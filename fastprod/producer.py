@@ -259,17 +259,21 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
         Never blocks.  Threads: any.  Source: fastprod's own; librdkafka's set_sasl_credentials.
         """
-        self._require_open()
-        for name, value in (("sasl_username", username), ("sasl_password", password)):
-            if not isinstance(value, str):
-                raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
-            if not value:
-                raise ConfigError(f"{name} is empty", key=name)
-            fault = credential_fault(value)
-            if fault:
-                raise ConfigError(f"{name} {fault}", key=name)
-        self._network_client.set_sasl_credentials(username, password)
-        self._sasl_user = (username, Secret(password))
+        value: Any = None
+        try:
+            self._require_open()
+            for name, value in (("sasl_username", username), ("sasl_password", password)):
+                if not isinstance(value, str):
+                    raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
+                if not value:
+                    raise ConfigError(f"{name} is empty", key=name)
+                fault = credential_fault(value)
+                if fault:
+                    raise ConfigError(f"{name} {fault}", key=name)
+            self._network_client.set_sasl_credentials(username, Secret(password))
+            self._sasl_user = (username, Secret(password))
+        finally:
+            del password, value  # a report of a failure may show local variables
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the producer's metrics, grouped and named as in Kafka and kafka-python.

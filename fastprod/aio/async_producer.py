@@ -65,7 +65,10 @@ class AsyncProducer(AsyncTransactions):
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
-        self._producer = KafkaProducer(settings, **config)
+        try:
+            self._producer = KafkaProducer(settings, **config)
+        finally:
+            del settings, config  # a report of a failure may show local variables
         self._begin_send = self._producer._begin_send
         self._bulk_thread = BulkThread(self.config.client_id)
         self._producer._go_on = self._bulk_thread.go_on
@@ -349,7 +352,10 @@ class AsyncProducer(AsyncTransactions):
 
         Raises as that.  Never waits.
         """
-        self._producer.set_sasl_credentials(username, password)
+        try:
+            self._producer.set_sasl_credentials(username, password)
+        finally:
+            del password  # a report of a failure may show local variables
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the producer's metrics, as `KafkaProducer.metrics`.  Never waits."""
@@ -419,7 +425,8 @@ class AsyncProducer(AsyncTransactions):
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._producer!r}>"
+        made = self.__dict__.get("_producer", "a producer without settings")
+        return f"<{type(self).__name__} of {made!r}>"
 
     # What is missing when a record is to be queued.
 
