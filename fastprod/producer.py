@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from fastprod._core.engine.engine import Engine
@@ -33,7 +33,6 @@ from fastprod.errors import (
     ApiError,
     ConfigError,
     FlushTimeoutError,
-    InvalidTopicError,
     KafkaError,
     ProducerClosedError,
     UndeliveredError,
@@ -76,6 +75,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
         self._is_forked = self._closing = False
         self._closer: object = None
+        self._go_on: Callable[[str | None], None] | None = None  # see BulkThread
         self._sasl_user: tuple[str, Secret] | None = None
         try:
             self._config = ProducerConfig(settings, **config)
@@ -259,17 +259,21 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
         Never blocks.  Threads: any.  Source: fastprod's own; librdkafka's set_sasl_credentials.
         """
-        self._require_open()
-        for name, value in (("sasl_username", username), ("sasl_password", password)):
-            if not isinstance(value, str):
-                raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
-            if not value:
-                raise ConfigError(f"{name} is empty", key=name)
-            fault = credential_fault(value)
-            if fault:
-                raise ConfigError(f"{name} {fault}", key=name)
-        self._network_client.set_sasl_credentials(username, password)
-        self._sasl_user = (username, Secret(password))
+        value: Any = None
+        try:
+            self._require_open()
+            for name, value in (("sasl_username", username), ("sasl_password", password)):
+                if not isinstance(value, str):
+                    raise ConfigError(f"{name} must be a str, not {type(value).__name__}", key=name)
+                if not value:
+                    raise ConfigError(f"{name} is empty", key=name)
+                fault = credential_fault(value)
+                if fault:
+                    raise ConfigError(f"{name} {fault}", key=name)
+            self._network_client.set_sasl_credentials(username, Secret(password))
+            self._sasl_user = (username, Secret(password))
+        finally:
+            del password, value  # a report of a failure may show local variables
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the producer's metrics, grouped and named as in Kafka and kafka-python.
@@ -435,6 +439,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
     def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""
         check_topic_name(topic)
+        if self._go_on is not None:
+            self._go_on(topic)
         with self._metrics.timed("metadata-wait"):
             self._metadata.wait_for_topic(topic, partition, timeout_ms)
 
@@ -446,7 +452,9 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         for topic in wanted:
             try:
                 check_topic_name(topic)
-            except InvalidTopicError as error:
+                if self._go_on is not None:
+                    self._go_on(topic)
+            except ApiError as error:
                 errors[topic] = error
         legal = {topic: wanted[topic] for topic in wanted if topic not in errors}
         with self._metrics.timed("metadata-wait"):
@@ -454,6 +462,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _wait(self, engine: Engine, condition: threading.Condition, seconds: float) -> None:
         condition.wait(seconds)
+        if self._go_on is not None:
+            self._go_on(None)
         if engine.abandoned:
             raise ProducerClosedError(
                 "a signal handler forked while a call waited for metadata: only the parent gets "
@@ -485,6 +495,8 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         spent_ms: int = 0,
     ) -> Any:
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
+        if self._go_on is not None:
+            self._go_on(None)
         record = as_record(topic, value, key, headers, partition, timestamp_ms)
         if not self._plugins.see_records:
             return self._send_bytes(*record_fields(record), on_delivery, may_block, spent_ms)

@@ -164,8 +164,10 @@ class TransactionalProducer(BulkProducer):
     def transaction(self, timeout: float | None = None) -> Iterator[Self]:
         """One transaction around a with block: committed at its end, aborted if it raises.
 
+        An abort that an earlier block has left under way, since it took too long, comes first.
+
         Args:
-            timeout: seconds for the commit, and for the abort, each; default: max_block_ms.
+            timeout: seconds for the commit, and for each abort; default: max_block_ms.
 
         Yields:
             This producer.
@@ -181,6 +183,8 @@ class TransactionalProducer(BulkProducer):
         Blocks: as begin_transaction(), commit_transaction() and abort_transaction().  Threads: any.
         Source: fastprod's own.
         """
+        if self._transactions().has_abort_left:
+            self.abort_transaction(timeout)
         self.begin_transaction()
         try:
             yield self

@@ -22,11 +22,19 @@ from fastprod.aio.bulk_thread import BulkThread
 from fastprod.aio.deadline import within
 from fastprod.aio.patience import Patience
 from fastprod.aio.thread_signal import ThreadSignal
+from fastprod.aio.topic_lines import TopicLines
 from fastprod.client.purges import LOOK_AGAIN_S
 from fastprod.client.warm_up import SLICE_S, WarmUp
 from fastprod.config import ProducerConfig
 from fastprod.deadline import checked_timeout, record_deadline_ns
-from fastprod.errors import ApiError, BulkError, FlushTimeoutError, KafkaError, ProducerClosedError
+from fastprod.errors import (
+    ApiError,
+    BulkError,
+    FlushTimeoutError,
+    IllegalStateError,
+    KafkaError,
+    ProducerClosedError,
+)
 from fastprod.plugins.plugged_send import PluggedSend, RecordFields, as_record, record_fields
 from fastprod.producer import KafkaProducer
 from fastprod.records import BulkMetadata, PartitionInfo, RecordMetadata
@@ -57,9 +65,15 @@ class AsyncProducer(AsyncTransactions):
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **config: Any) -> None:
-        self._producer = KafkaProducer(settings, **config)
+        try:
+            self._producer = KafkaProducer(settings, **config)
+        finally:
+            del settings, config  # a report of a failure may show local variables
         self._begin_send = self._producer._begin_send
         self._bulk_thread = BulkThread(self.config.client_id)
+        self._producer._go_on = self._bulk_thread.go_on
+        self._topic_lines = TopicLines()
+        self._lines = self._topic_lines.lines
         self._ending: concurrent.futures.Future[None] | None = None
         self._ending_pid = 0
         self._signals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadSignal] = (
@@ -114,7 +128,9 @@ class AsyncProducer(AsyncTransactions):
         if deadline is not None:
             fields = topic, value, key, headers, partition, timestamp_ms
             return await self._send_by(deadline, fields)
-        found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
+        found = None
+        if not self._lines or not self._topic_lines.has(topic):
+            found = self._begin_send(topic, value, key, headers, partition, timestamp_ms)
         if type(found) is AsyncRecordFuture:
             return await found
         fields = topic, value, key, headers, partition, timestamp_ms
@@ -123,7 +139,7 @@ class AsyncProducer(AsyncTransactions):
     async def _send_by(self, deadline: float, fields: RecordFields) -> RecordMetadata:
         """`send` with a deadline, which the producer's thread for them keeps."""
         began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
-        found = self._begin_send(*fields)
+        found = None if self._topic_lines.has(fields[0]) else self._begin_send(*fields)
         if type(found) is not AsyncRecordFuture:
             longest_ms = min(self.config.max_block_ms, limit_ns // 1_000_000)
             found = await_future(await self._queue(fields, found, longest_ms))
@@ -194,12 +210,14 @@ class AsyncProducer(AsyncTransactions):
             TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
-        thread of the producer, call after call. Cancelled, it takes back what has not left, as
-        `BulkFuture.cancel`, once the columns are read; the rest may still be delivered.
+        thread of the producer, call after call; who awaits a new topic holds up nobody.
+        Cancelled, it takes back what has not left, as `BulkFuture.cancel`, once the columns are
+        read, or, while it awaits a topic or runs plug-ins, at once; the rest may still be
+        delivered.
         Source: KafkaProducer.send for many records; P-A.3.
         """
-        call = self._producer.send_many
-        return await self._in_bulk(call, topic, values, keys, headers, partitions, timestamps_ms)
+        columns = topic, values, keys, headers, partitions, timestamps_ms
+        return await self._in_bulk(topic, self._producer.send_many, *columns)
 
     async def append_columns(self, columns: Any = None, **more: Any) -> BulkMetadata:
         """Queue the rows of Arrow or numpy columns, and wait until all are delivered.
@@ -211,13 +229,15 @@ class AsyncProducer(AsyncTransactions):
         Returns, raises and awaits as `send_many` and `KafkaProducer.append_columns`.
         Source: contract P-A.3.
         """
-        return await self._in_bulk(self._producer.append_columns, columns, **more)
+        topic, call = more.get("topic"), self._producer.append_columns
+        return await self._in_bulk(topic, call, columns, **more)
 
     async def _in_bulk(
-        self, call: Callable[..., BulkFuture], *args: Any, **more: Any
+        self, of: Any, call: Callable[..., BulkFuture], /, *args: Any, **more: Any
     ) -> BulkMetadata:
-        self._producer._require_open()
-        bulk = await self._bulk_thread.run(call, *args, **more)
+        self._producer._not_open()
+        missing = await self._missing(of)
+        bulk = await self._bulk_thread.run(missing, call, *args, **more)
         try:
             return await bulk
         except asyncio.CancelledError:
@@ -226,6 +246,22 @@ class AsyncProducer(AsyncTransactions):
         except BulkError as error:
             error.sent_records = bulk  # type: ignore[attr-defined]
             raise
+
+    async def _missing(self, topic: Any) -> Mapping[str, ApiError]:
+        """Await the topic where it holds up no other bulk; why it did not come, by its name."""
+        if not isinstance(topic, str):
+            return {}
+        name = plain_text(topic)
+        if self._producer._is_settled(name, None) and not self._topic_lines.has(name):
+            return {}
+        patience = Patience(self.config.max_block_ms, self._transaction_number())
+        missing = {}
+        try:
+            await self._await_in_line(name, None, patience)
+        except ApiError as error:
+            missing[name] = error
+        self._require_transaction(patience)
+        return missing
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Return the topic's partitions, with leaders and replicas.
@@ -316,7 +352,10 @@ class AsyncProducer(AsyncTransactions):
 
         Raises as that.  Never waits.
         """
-        self._producer.set_sasl_credentials(username, password)
+        try:
+            self._producer.set_sasl_credentials(username, password)
+        finally:
+            del password  # a report of a failure may show local variables
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the producer's metrics, as `KafkaProducer.metrics`.  Never waits."""
@@ -386,7 +425,8 @@ class AsyncProducer(AsyncTransactions):
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._producer!r}>"
+        made = self.__dict__.get("_producer", "a producer without settings")
+        return f"<{type(self).__name__} of {made!r}>"
 
     # What is missing when a record is to be queued.
 
@@ -394,7 +434,7 @@ class AsyncProducer(AsyncTransactions):
         self, fields: RecordFields, found: MemoryTurn | None, longest_ms: int
     ) -> RecordFuture:
         """`send` where the record could not be queued at once; it waits so long at most."""
-        patience = Patience(longest_ms)
+        patience = Patience(longest_ms, self._transaction_number())
         if type(fields[0]) is not str or self._producer._plugins.see_records:
             record = as_record(*fields)
             if self._producer._plugins.see_records:
@@ -408,11 +448,13 @@ class AsyncProducer(AsyncTransactions):
         topic, partition = send.record.topic, send.partition
         try:
             producer._not_open()
-            if not producer._is_settled(topic, partition):
+            if self._topic_lines.has(topic) or not producer._is_settled(topic, partition):
                 try:
-                    await self._await_topic(topic, partition, patience.left_ms)
+                    await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
+                    self._require_transaction(patience)
                     return producer._failed(topic, partition, error, send.on_delivery)
+                self._require_transaction(patience)
             fields = send.fields(producer._metadata.known_cluster)
             found = producer._continue_send(*fields, send.on_delivery)
             if isinstance(found, RecordFuture):
@@ -435,17 +477,19 @@ class AsyncProducer(AsyncTransactions):
         while True:
             if turn is None:
                 try:
-                    await self._await_topic(topic, partition, patience.left_ms)
+                    await self._await_in_line(topic, partition, patience)
                 except ApiError as error:
+                    self._require_transaction(patience)
                     return producer._failed(topic, partition, error, on_delivery)
             elif timestamp_ms is None:
                 timestamp_ms = time.time_ns() // 1_000_000
             try:
                 if turn is not None:
                     await within(turn, patience.left_s)
-                    if turn.is_expired:
-                        late = producer._out_of_memory(patience.longest_ms)
-                        return producer._failed(topic, partition, late, on_delivery)
+                self._require_transaction(patience)
+                if turn is not None and turn.is_expired:
+                    late = producer._out_of_memory(patience.longest_ms)
+                    return producer._failed(topic, partition, late, on_delivery)
                 found = producer._continue_send(
                     topic, value, key, headers, partition, timestamp_ms, on_delivery, turn
                 )
@@ -455,6 +499,26 @@ class AsyncProducer(AsyncTransactions):
             if isinstance(found, RecordFuture):
                 return found
             turn = found
+
+    def _transaction_number(self) -> int:
+        manager = self._producer._network_client.transactions
+        return 0 if manager is None else manager.end_token
+
+    def _require_transaction(self, patience: Patience) -> None:
+        """A record whose `send` has waited is none of a later transaction's, nor is its failure."""
+        if patience.transaction != self._transaction_number():
+            raise IllegalStateError("the transaction in which this call began has ended")
+
+    async def _await_in_line(self, topic: str, partition: int | None, patience: Patience) -> None:
+        """`_await_topic` behind the sends that wait for the topic already; for a partition that it
+        has not (yet) nobody else waits."""
+        if not self._producer._is_settled(topic, None):
+            known = self._await_topic(topic, None, patience.left_ms)
+            await self._topic_lines.behind_others(topic, known)
+        elif self._topic_lines.has(topic):
+            await self._topic_lines.behind_others(topic)
+        if not self._producer._is_settled(topic, partition):
+            await self._await_topic(topic, partition, patience.left_ms)
 
     async def _await_topic(self, topic: str, partition: int | None, timeout_ms: int) -> None:
         """Wait until the engine knows the topic (P-A.4)."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 from fastprod._core.producer.flush_turn import FlushTurn
+from fastprod.aio.bulk_thread import BulkThread
 from fastprod.aio.deadline import within
 from fastprod.aio.thread_signal import ThreadSignal
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
@@ -22,10 +23,13 @@ class AsyncTransactions:
     Each call does what the method of the same name of `KafkaProducer` does, and raises what that
     raises; where that blocks, this awaits. A producer with `transactional_id` belongs to one task
     at a time, as far as these calls go. A call that is cancelled goes on in the background: the
-    same call again waits for its end.
+    same call again waits for its end. Records of a `send` or `send_many` that still waits when the
+    transaction ends belong to no later one: the call fails with IllegalStateError, if it was not
+    cancelled.
     """
 
     _producer: KafkaProducer
+    _bulk_thread: BulkThread
 
     async def init_transactions(self, timeout: float | None = None) -> None:
         """Get ready for transactions: once, before the first.
@@ -103,8 +107,12 @@ class AsyncTransactions:
         """One transaction around an async with block: committed at its end, aborted if it raises
         or is cancelled.
 
+        An abort that an earlier block has left under way, since it took too long or was cancelled
+        itself, comes first. A commit that was cancelled does not: what became of it the caller is
+        to learn from commit_transaction().
+
         Args:
-            timeout: seconds for the commit, and for the abort, each; default: max_block_ms.
+            timeout: seconds for the commit, and for each abort; default: max_block_ms.
 
         Yields:
             This producer.
@@ -112,6 +120,8 @@ class AsyncTransactions:
         Raises as `KafkaProducer.transaction`. What the block raises comes out of it; a note says
         so if the abort failed.  Source: fastprod's own.
         """
+        if self._producer._transactions().has_abort_left:
+            await self.abort_transaction(timeout)
         await self.begin_transaction()
         try:
             yield self
@@ -125,7 +135,10 @@ class AsyncTransactions:
             raise
 
     async def _end_of(self, result: TransactionalRequestResult, timeout: float | None) -> None:
-        longest_s = self._producer._longest_s(timeout)
+        await self._completion(result, self._producer._longest_s(timeout))
+        result.acknowledge()
+
+    async def _completion(self, result: TransactionalRequestResult, longest_s: float) -> None:
         deadline_s = time.monotonic() + longest_s
         with ThreadSignal(result.listeners) as signal:
             while not result.is_completed:
@@ -133,13 +146,18 @@ class AsyncTransactions:
                 if left_s <= 0:
                     raise self._producer._late_result(result, longest_s)
                 await signal.wait(left_s)
-        result.acknowledge()
 
     async def _end_with_callbacks(
         self, result: TransactionalRequestResult, timeout: float | None
     ) -> None:
-        """The end of a transaction, and then of the interceptors' calls, which another thread
+        """The end of a transaction, of the bulk calls that nobody waits for any more, whose rows
+        would belong to the next one, and then of the interceptors' calls, which another thread
         makes."""
-        deadline_s = time.monotonic() + self._producer._longest_s(timeout)
-        await self._end_of(result, timeout)
+        longest_s = self._producer._longest_s(timeout)
+        deadline_s = time.monotonic() + longest_s
+        self._bulk_thread.call_off()
+        await self._completion(result, longest_s)
+        if not await self._bulk_thread.idle(max(0.0, deadline_s - time.monotonic())):
+            raise self._producer._late_result(result, longest_s)
+        result.acknowledge()
         await within(FlushTurn(self._producer._engine), max(0.0, deadline_s - time.monotonic()))

@@ -6,10 +6,11 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastprod._core.producer.bulk_future import BulkFuture
+from fastprod.errors import ApiError, IllegalStateError
 
 
 class BulkThread:
@@ -28,25 +29,81 @@ class BulkThread:
         self._name = f"kafka-producer-bulk | {client_id}"
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None
         self._pid = 0
+        self._calls: set[_Call] = set()  # under way, or in line
+        self._here = threading.local()
 
-    async def run(self, call: Callable[..., BulkFuture], *columns: Any, **more: Any) -> BulkFuture:
-        """`call` with these arguments. If this is cancelled, a call that has begun goes on; at its
-        end what has not left is taken back."""
+    async def run(
+        self,
+        missing: Mapping[str, ApiError],
+        call: Callable[..., BulkFuture],
+        /,
+        *columns: Any,
+        **more: Any,
+    ) -> BulkFuture:
+        """`call` with these arguments. If this is cancelled, a call that has begun ends where it
+        next waits for a topic, or comes to a row for plug-ins, or else at its own end; then what
+        has not left is taken back.
+
+        Args:
+            missing: topics that it need not wait for, and why they did not come.
+        """
         if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
             self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
             self._pid = os.getpid()
-        is_refused = threading.Event()
+            self._calls = set()
+        made = _Call(missing)
+        self._calls.add(made)
         try:
-            future = self._executor.submit(_unless, is_refused, call, *columns, **more)
+            future = self._executor.submit(self._make, made, call, *columns, **more)
         except BaseException:  # no thread; but the call may be in the line, and the next one starts
-            is_refused.set()
+            made.is_called_off = True
+            self._calls.discard(made)
             raise
+        made.future = future
+        future.add_done_callback(lambda _: self._calls.discard(made))
+        waiter = asyncio.wrap_future(future)
         try:
-            return await asyncio.shield(asyncio.wrap_future(future))
+            return await asyncio.shield(waiter)
         except asyncio.CancelledError:
+            made.is_called_off = True
+            waiter.add_done_callback(_hear)
             if not future.cancel():
                 future.add_done_callback(_take_back)
             raise
+
+    def go_on(self, topic: str | None = None) -> None:
+        """Return, unless the call that this thread makes is to end, or not to wait for a topic.
+
+        Raises:
+            CalledOff: it was called off.
+            ApiError: why the topic has not come.
+        """
+        made: _Call | None = getattr(self._here, "made", None)
+        if made is None:
+            return
+        if made.is_called_off:
+            raise CalledOff("the call was cancelled, or its transaction has ended")
+        if topic is not None and topic in made.missing:
+            raise made.missing[topic].with_traceback(None)
+
+    def call_off(self) -> None:
+        """Calls that have not ended are to end: their transaction does."""
+        for made in self._own_calls():
+            made.is_called_off = True
+
+    async def idle(self, timeout_s: float) -> bool:
+        """Wait until the calls that have not ended have; whether they did in time."""
+        futures = [made.future for made in self._own_calls() if made.future is not None]
+        if not futures:
+            return True
+        waiters = [asyncio.wrap_future(future) for future in futures]
+        for waiter in waiters:
+            waiter.add_done_callback(_hear)
+        _, late = await asyncio.wait(waiters, timeout=timeout_s)
+        return not late
+
+    def _own_calls(self) -> list[_Call]:
+        return list(self._calls) if self._pid == os.getpid() else []  # else they are the parent's
 
     def end(self) -> None:
         """The thread ends once its calls have; another call starts another one."""
@@ -54,16 +111,44 @@ class BulkThread:
         if executor is not None and self._pid == os.getpid():
             executor.shutdown(wait=False)
 
+    def _make(
+        self, made: _Call, call: Callable[..., BulkFuture], /, *columns: Any, **more: Any
+    ) -> BulkFuture:
+        self._here.made = made
+        try:
+            self.go_on()
+            return call(*columns, **more)
+        except CalledOff as end:
+            error = IllegalStateError("the transaction in which this call began has ended")
+            error.sent_records = getattr(end, "sent_records", None)  # type: ignore[attr-defined]
+            raise error from None
+        finally:
+            self._here.made = None
 
-def _unless(
-    is_refused: threading.Event, call: Callable[..., BulkFuture], /, *columns: Any, **more: Any
-) -> BulkFuture:
-    """`call`, unless its caller was told that it cannot be made."""
-    if is_refused.is_set():
-        raise concurrent.futures.CancelledError
-    return call(*columns, **more)
+
+class CalledOff(BaseException):
+    """Ends a call in the thread for bulks; no row and no plug-in is to take it for its own."""
+
+
+class _Call:
+    """A call on its way to the thread, or in it."""
+
+    def __init__(self, missing: Mapping[str, ApiError]) -> None:
+        self.missing = missing
+        self.future: concurrent.futures.Future[BulkFuture] | None = None
+        self.is_called_off = False
+
+
+def _hear(waiter: asyncio.Future[BulkFuture]) -> None:
+    """Else the event loop would log that nobody has."""
+    if not waiter.cancelled():
+        waiter.exception()
 
 
 def _take_back(future: concurrent.futures.Future[BulkFuture]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        future.result().cancel()
+    if future.cancelled():
+        return
+    error = future.exception()
+    bulk = future.result() if error is None else getattr(error, "sent_records", None)
+    if bulk is not None:
+        bulk.cancel()

@@ -10,15 +10,17 @@ class Patience:
 
     Args:
         longest_ms: how many; 0 or more.
+        transaction: which one is open; 0: there are none.
 
     Attributes:
-        longest_ms: the same.
+        longest_ms, transaction: the same.
 
     Threads: any.
     """
 
-    def __init__(self, longest_ms: int) -> None:
+    def __init__(self, longest_ms: int, transaction: int = 0) -> None:
         self.longest_ms = longest_ms
+        self.transaction = transaction
         self._end_s = time.monotonic() + longest_ms / 1000
 
     @property

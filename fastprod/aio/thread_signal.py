@@ -31,7 +31,7 @@ class ThreadSignal:
     def __init__(self, listeners: Listeners) -> None:
         self.listeners = listeners
         self._loop = weakref.ref(asyncio.get_running_loop())
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}  # first come, first woken
         self._users = 0
 
     def __enter__(self) -> Self:
@@ -55,12 +55,12 @@ class ThreadSignal:
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         timer = loop.call_later(min(timeout_s, _LONGEST_S), _end, waiter)
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await waiter
         finally:
             timer.cancel()
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
     def _tell(self) -> None:
         loop = self._loop()

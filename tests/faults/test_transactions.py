@@ -434,8 +434,8 @@ def test_close_without_time_leaves_it_to_the_brokers(new_peer: PeerFactory) -> N
     assert peer.ended_transactions == []
 
 
-def send_and_fail(producer: KafkaProducer) -> None:
-    with producer.transaction():
+def send_and_fail(producer: KafkaProducer, timeout: float | None = None) -> None:
+    with producer.transaction(timeout):
         producer.send("t", b"b", partition=0).result(WAIT_S)
         raise ZeroDivisionError
 
@@ -457,6 +457,25 @@ def test_a_with_block_commits_or_aborts(new_peer: PeerFactory, level: int) -> No
             producer.send("t", b"d", partition=0)
     assert committed(peer)[0] == [b"a", b"d"]
     assert [ended.committed for ended in peer.ended_transactions] == [True, False, False, True]
+
+
+def test_an_abort_that_took_too_long_comes_before_the_next_with_block(
+    new_peer: PeerFactory,
+) -> None:
+    """P-A.8.7: nobody else would wait for it."""
+    peer = new_peer({"t": 1}, features=features(2))
+    with transactional(peer) as producer:
+        peer.on(END_TXN).hold()
+        with pytest.raises(ZeroDivisionError) as caught:
+            send_and_fail(producer, 0.05)
+        assert "was not aborted" in caught.value.__notes__[0]
+        with pytest.raises(KafkaTimeoutError), producer.transaction(0.05):
+            pytest.fail("the abort is still under way")
+        peer.release()
+        with producer.transaction(WAIT_S):
+            producer.send("t", b"c")
+    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"c"]
+    assert [ended.committed for ended in peer.ended_transactions] == [False, True]
 
 
 @LEVELS

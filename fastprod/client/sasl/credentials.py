@@ -90,7 +90,7 @@ class Credentials:
                 f"sasl_mechanism = {self._settings.mechanism} has no user name and password to "
                 f"replace: {', '.join(_WITH_PASSWORD)} have"
             )
-        self._user = (username, password, [])
+        self._user = (username, str.__str__(password), [])  # as it is, if it is a Secret
         self.generation += 1
         self._on_change()
 

@@ -64,6 +64,7 @@ class TransactionManager:
         producer_id_and_epoch: (-1, -1) before the first.
         can_bump_epoch: the coordinator gives the next epoch on demand (KIP-360).
         line: the requests that wait.
+        end_token: of the latest commit or abort.
         last_end: what is known of the last transaction's.
 
     Threads: the calls of the API from any, the rest from the control thread.
@@ -106,7 +107,7 @@ class TransactionManager:
         self._level_epoch = -1
         self._needs_epoch_bump = False
         self.last_end = LastEnd(clock_ms)
-        self._end_token = 0
+        self.end_token = 0
         self._end_handler: EndTxnHandler | None = None
         self._is_drained = True
 
@@ -203,6 +204,12 @@ class TransactionManager:
             )
 
     @property
+    def has_abort_left(self) -> bool:
+        """Whether an abort was begun whose outcome nobody has seen."""
+        with self._lock:
+            return self._pending.target is TransactionState.ABORTING_TRANSACTION
+
+    @property
     def pending_result(self) -> TransactionalRequestResult | None:
         """Of the call whose outcome nobody has seen yet."""
         with self._lock:
@@ -293,9 +300,9 @@ class TransactionManager:
     def _begin_completing(self, operation: str, *, committed: bool) -> TransactionalRequestResult:
         self._open_gate(False)
         self._is_drained = False
-        self._end_token += 1
-        self._engine.end_transaction(self._end_token)
-        result = EndResult(operation, self._engine, self._end_token, self.end_answered)
+        self.end_token += 1
+        self._engine.end_transaction(self.end_token)
+        result = EndResult(operation, self._engine, self.end_token, self.end_answered)
         is_v2 = self._transaction_is_v2
         # Behind the choice for this transaction: it ends as it began (P-I.7.2).
         self._update_protocol(is_first=False)
@@ -317,7 +324,7 @@ class TransactionManager:
     def _awaits(self, token: int) -> bool:
         """Whether this end is the latest, and has no outcome yet."""
         handler = self._end_handler
-        return token == self._end_token and not (handler and handler.result.is_completed)
+        return token == self.end_token and not (handler and handler.result.is_completed)
 
     # What the engine tells.
 
@@ -398,7 +405,7 @@ class TransactionManager:
             is_commit = self._state is TransactionState.COMMITTING_TRANSACTION
             if handler is None or not handler.is_end_txn or self._is_drained or not is_commit:
                 return None
-            return (handler, self._end_token) if self._transaction_is_v2 else None
+            return (handler, self.end_token) if self._transaction_is_v2 else None
 
     def _drop_if_useless(self, handler: TxnRequestHandler) -> None:
         """Fail it if it will not be sent, wherever it stands in line: who is in front may wait for

@@ -145,7 +145,7 @@ class World:
 
     def drained(self, partitions: int = 1, code: int = 0) -> None:
         """Every record has its outcome."""
-        self.manager.drained(self.manager._end_token, partitions, code)
+        self.manager.drained(self.manager.end_token, partitions, code)
 
     def end_answer(self, code: int = 0) -> None:
         """Answer EndTxn; with the new protocol the epoch goes up by it."""

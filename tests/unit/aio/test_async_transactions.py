@@ -103,3 +103,32 @@ def test_a_task_that_is_cancelled_aborts_its_transaction(new_peer: PeerFactory) 
 
     asyncio.run(main())
     assert [each.message.committed for each in peer.requests(END_TXN)] == [False, True]
+
+
+def test_an_abort_that_is_cancelled_comes_before_the_next_transaction(
+    new_peer: PeerFactory,
+) -> None:
+    """Frameworks such as anyio cancel whatever a task that is to end awaits."""
+    peer = new_peer({"t": 1}, features={"transaction.version": 2})
+
+    async def main() -> None:
+        async with quick_async_producer(peer, transactional_id="ledger") as producer:
+            await producer.init_transactions(WAIT_S)
+            peer.on(END_TXN).hold()
+
+            async def wait_for_ever() -> None:
+                async with producer.transaction(WAIT_S):
+                    await producer.send("t", b"cancelled")
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(wait_for_ever())
+            while not task.done():
+                await asyncio.sleep(0.05)
+                task.cancel()
+            peer.release()
+            async with producer.transaction(WAIT_S):
+                await producer.send("t", b"next")
+
+    asyncio.run(main())
+    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"next"]
+    assert [each.message.committed for each in peer.requests(END_TXN)] == [False, True]

@@ -334,7 +334,7 @@ def test_a_commit_is_handed_to_the_engine_while_its_records_are_under_way(world:
     """P-I.3.9: its answer is the first that is heard of the end."""
     result = commit(world)
     end = handed_over(world)
-    assert end.ending == manager(world)._end_token
+    assert end.ending == manager(world).end_token
     world.turn()
     assert world.engine.take("send_frame") == []
     answer_end(world, end)
