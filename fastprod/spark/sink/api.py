@@ -233,9 +233,10 @@ class _Following:
 
     def is_over(self) -> bool:
         """Whether the query has ended, and nobody holds it any more."""
-        if self._own is not None:
+        own = self._own  # another thread may end it meanwhile
+        if own is not None:
             with contextlib.suppress(Py4JError, ConnectionError):  # Java may be gone
-                if self._own.isActive:
+                if own.isActive:
                     return False
             self._own = None
         return self._given is None or self._given() is None
