@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 import uuid
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import fastprod.spark
 from fastprod.broker.broker import Broker
@@ -199,6 +201,54 @@ def test_a_stream_is_written_in_every_output_mode_and_followed(
     assert sum(last - first + 1 for first, last in spans) == told.total.rows
     again = fastprod.spark.progress(query)
     assert (again.total, again.rows_per_second) == (told.total, 0.0)
+
+
+def test_a_query_that_is_over_and_that_nobody_holds_is_forgotten(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(api, "_queries", {})
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n")
+
+    def start(name: str, trigger: dict[str, object] | None) -> StreamingQuery:
+        return fastprod.spark.write_stream(
+            spark.readStream.text(str(folder)),
+            bootstrap_servers=broker.bootstrap_servers,
+            topic=topic,
+            checkpoint=tmp_path / name,
+            trigger=trigger,
+        )
+
+    at_once: dict[str, object] = {"availableNow": True}
+    running = start("running", None)
+    run_id = running.runId
+    del running
+    held = start("held", at_once)
+    assert held.awaitTermination(PATIENCE_S)
+    for number in range(3):
+        query = start(f"over-{number}", at_once)
+        assert query.awaitTermination(PATIENCE_S)
+        del query
+    # One that runs, one that is held, and the last, which the next one would remove.
+    assert len(api._queries) == len(list(temporary.iterdir())) == 3
+    assert fastprod.spark.progress(held).total.rows == 1
+    (found,) = [each for each in spark.streams.active if each.runId == run_id]
+    try:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not fastprod.spark.progress(found).total.rows:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+    finally:
+        found.stop()
+    assert not fastprod.spark.progress(found).is_active
 
 
 def test_a_query_that_others_started_is_not_known(spark: SparkSession, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_a_damaged_row_ends_a_load_by_spark(
         (tmp_path / "in" / f"{number}{name}").write_text(text)
     result = load(str(tmp_path / "in"), "--engine", "spark", "--key", "k", "--value", "v")
     assert result.exit_code in (1, 2), result.stderr
-    assert name in result.stderr or "Malformed records" in result.stderr
+    assert name in result.stderr
     assert not [each for each in records() if each.value not in (b"x", b"y")]
 
 

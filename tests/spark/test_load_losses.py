@@ -39,6 +39,7 @@ JSON = {
     "names that differ in case": '{"b": 1}\n{"B": 2}\n',
     "numbers and texts": '{"b": 1}\n{"b": "x"}\n',
     "a rounded number": '{"b": 1.5}\n{"b": 9007199254740993}\n',
+    "half an object": '{"b": 1}\n{"b"\n',
     "half a pair": '{"b": "\\ud800"}\n',
 }
 

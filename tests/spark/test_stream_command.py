@@ -242,6 +242,16 @@ def test_what_is_wrong_takes_one_line_and_exit_code_2(
     assert result.stderr.count("\n") == 1
 
 
+def test_a_damaged_row_of_json_is_told_with_its_file_and_line(
+    stream: Stream, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text('{"value": "x"}\n')
+    (tmp_path / "b.json").write_text('{"value": "y"}\n{"value": \n')
+    result = stream(str(tmp_path), "--trigger", "available-now")
+    assert result.exit_code == 2
+    assert f"{tmp_path}/b.json: line 2 is not one JSON object" in result.stderr
+
+
 def test_a_row_that_is_refused_ends_the_stream_with_exit_code_1(
     stream: Stream, tmp_path: Path
 ) -> None:

@@ -42,7 +42,17 @@ def spark_failure(error: Exception) -> click.ClickException:
     refused = type(error).__name__ in ("AnalysisException", "ParseException")
     if refused and "PYTHON_DATA_SOURCE_ERROR" not in text:
         return click.UsageError(_shortened(_without_plan(text)))
-    return RecordsFailed(_shortened(root_cause(text)))
+    return RecordsFailed(_shortened(root_cause(text + _causes(error, text))))
+
+
+def _causes(error: BaseException, text: str) -> str:
+    """What PySpark's exceptions have behind them, where their text has no stack traces of Java."""
+    found = ""
+    cause = getattr(error, "_cause", None)
+    while cause is not None and "Caused by: " not in text:
+        found += f"\nCaused by: {str(cause).strip()}"
+        cause = getattr(cause, "_cause", None)
+    return found
 
 
 def root_cause(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import deque
@@ -52,6 +53,7 @@ from fastprod.spark.jobs.stream_files import Seen
 
 # Options that leave out files.
 _FILTERS: Final = ("pathglobfilter", "modifiedbefore", "modifiedafter")
+_DAMAGED: Final = "MALFORMED_RECORD_IN_PARSING"
 _NEW_CALENDAR: Final = date(1582, 10, 15)
 # Its stubs know no function of three arrays.
 _arrow_udf: Final[Any] = arrow_udf
@@ -365,6 +367,31 @@ def check_text(spark: SparkSession, check: SparkCheck, files: Iterable[InputFile
             raise InputError(fault)
         found |= names
     _refuse_missing([name for name in check.named if name not in found], splits[0].path)
+
+
+@contextlib.contextmanager
+def damage_told(
+    spark: SparkSession, kind: str, files: Iterable[InputFile], options: Mapping[str, str]
+) -> Iterator[None]:
+    """Tell where the damaged row is at which Spark's search for columns of JSON fails.
+
+    Args:
+        spark: the session.
+        kind: the format.
+        files: in which Spark searches.
+        options: of the reader, as given.
+
+    Raises:
+        InputError: the file, the line, and what is wrong there.
+    """
+    try:
+        yield
+    except Exception as error:
+        # Spark names neither: of its message only the column for damaged rows would be left.
+        check = text_check(kind, options) if kind == "json" and _DAMAGED in str(error) else None
+        if check is not None:
+            check_text(spark, check, files)
+        raise
 
 
 def _refuse_missing(missing: Iterable[str], path: str) -> None:

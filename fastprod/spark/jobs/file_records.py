@@ -13,6 +13,7 @@ from fastprod.spark.jobs.checked_files import (
     check_found,
     check_headers,
     check_text,
+    damage_told,
     file_check,
     with_known_times,
 )
@@ -50,12 +51,13 @@ def file_records(
     """
     request = plan.request
     options = reader_defaults(plan.kind, request.reader_options, is_tabbed=plan.is_tabbed)
-    if reads_by_folders(request.reader_options) and any(map(folder_columns, files)):
-        alone = {**options, "recursiveFileLookup": "true"}
-        check_columns(files, read_frame(spark, plan.kind, paths, alone).columns)
-    if root is not None:
-        options["basePath"] = root
-    frame = read_frame(spark, plan.kind, paths, options, request.schema)
+    with damage_told(spark, plan.kind, files, request.reader_options):
+        if reads_by_folders(request.reader_options) and any(map(folder_columns, files)):
+            alone = {**options, "recursiveFileLookup": "true"}
+            check_columns(files, read_frame(spark, plan.kind, paths, alone).columns)
+        if root is not None:
+            options["basePath"] = root
+        frame = read_frame(spark, plan.kind, paths, options, request.schema)
     if files:
         check_found(files, frame.inputFiles(), request.reader_options)
     if not frame.columns and frame.isEmpty():

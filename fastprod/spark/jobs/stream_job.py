@@ -38,6 +38,7 @@ from fastprod.load.stream_check import StreamCheck
 from fastprod.spark.interrupt import Interrupt
 from fastprod.spark.jobs.checked_files import (
     check_columns,
+    damage_told,
     stream_check,
     watched,
     with_known_times,
@@ -302,10 +303,12 @@ class StreamJob:
     def _columns(self, path: str) -> StructType:
         """The columns of the files that are there now, and of folders named name=value."""
         source = self._request.source
-        if reads_by_folders(source.given) and any(map(folder_columns, source.files)):
-            alone = {**source.options, "recursiveFileLookup": "true"}
-            check_columns(source.files, read_frame(self._spark, source.kind, [path], alone).columns)
-        return read_frame(self._spark, source.kind, [path], source.options).schema
+        spark, kind, files = self._spark, source.kind, source.files
+        with damage_told(spark, kind, files, source.given):
+            if reads_by_folders(source.given) and any(map(folder_columns, files)):
+                alone = {**source.options, "recursiveFileLookup": "true"}
+                check_columns(files, read_frame(spark, kind, [path], alone).columns)
+            return read_frame(spark, kind, [path], source.options).schema
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop the query, and wait for its thread as long as Spark's limit allows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import operator
 import os
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -163,7 +165,8 @@ def write_stream(
         total_path = str(following.commits.path)
         given = _options(bootstrap_servers, topic, guarantee, kafka, options, total_path)
         query = stream.format("fastprod").options(**given).start()
-    following.query = query
+    _forget_ended()
+    following.follow(query)
     _queries[query.runId] = following
     return query
 
@@ -215,11 +218,28 @@ class _Following:
     """What is known of one run of a query."""
 
     commits: CommitTotal | None = None
-    query: StreamingQuery | None = None
     total: WriteResult = field(default_factory=WriteResult)
     batch_id: int | None = None
     _told: WriteResult = field(default_factory=WriteResult)
     _told_s: float = field(default_factory=time.monotonic)
+    # What the caller has: only who holds it can ask again when the query has ended.
+    _given: weakref.ref[StreamingQuery] | None = None
+    _own: StreamingQuery | None = None
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Take in the query, as it has started."""
+        self._given = weakref.ref(query)
+        self._own = StreamingQuery(query._jsq)
+
+    def is_over(self) -> bool:
+        """Whether the query has ended, and nobody holds it any more."""
+        own = self._own  # another thread may end it meanwhile
+        if own is not None:
+            with contextlib.suppress(Py4JError, ConnectionError):  # Java may be gone
+                if own.isActive:
+                    return False
+            self._own = None
+        return self._given is None or self._given() is None
 
     def add(self, result: WriteResult, number: int) -> None:
         """Take in a micro-batch."""
@@ -245,12 +265,21 @@ class _Following:
 
     def end(self) -> None:
         """Remove the file; the figures stay."""
+        self._own = None
         if self.commits is not None:
             self.commits.close()
             self.commits = None
 
 
 _queries: dict[Any, _Following] = {}
+
+
+def _forget_ended() -> None:
+    """Forget the queries that are over: each would keep a file, and its plan in Java."""
+    for run_id, following in list(_queries.items()):
+        if following.is_over():
+            _queries.pop(run_id, None)
+            following.end()
 
 
 def _enter(df: DataFrame) -> None:

@@ -55,6 +55,19 @@ def test_a_file_that_cannot_be_read_is_told_with_the_cause() -> None:
     assert root_cause(text).endswith("file:///a.csv.: x.Malformed: record 2")
 
 
+class OfPySpark(Exception):
+    def __init__(self, text: str, cause: OfPySpark | None = None) -> None:
+        super().__init__(text)
+        self._cause = cause
+
+
+def test_a_stream_tells_why_a_file_cannot_be_read() -> None:
+    malformed = OfPySpark("x.Malformed: record 2\nmore")
+    reading = OfPySpark("x.SparkException: [FAILED_READ_FILE.NO_HINT] file:///a.csv", malformed)
+    told = spark_failure(OfPySpark(str(reading), reading)).message
+    assert told.endswith("file:///a.csv: x.Malformed: record 2")
+
+
 def test_a_query_that_spark_refuses_is_a_wrong_command() -> None:
     error = AnalysisException("[UNRESOLVED] `x` cannot be resolved; line 1 pos 7;\n'Project ['x]\n")
     failure = spark_failure(error)
