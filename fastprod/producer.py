@@ -24,6 +24,7 @@ from fastprod.client.metadata.metadata import Metadata
 from fastprod.client.metrics.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
+from fastprod.client.system_threads import threads
 from fastprod.client.warm_up import WarmUp
 from fastprod.client.withdrawing_producer import WithdrawingProducer
 from fastprod.config import ProducerConfig
@@ -84,7 +85,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         self._plugins = ProducerPlugins()
         self._events = ProducerEvents(self)
         self._orphans: list[Engine] = []
-        self._lock = threading.RLock()  # a signal handler may close while its own thread has it
+        self._lock = threads().RLock()  # a signal handler may close while its own thread has it
         try:
             self._plugins.make(self._config)
             self._open()
@@ -529,7 +530,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _after_fork_in_child(self) -> None:
         """The engine is the parent's; the next use makes one of our own."""
-        self._lock = threading.RLock()
+        self._lock = threads().RLock()
         self._metrics.abandon()
         self._delivery = DeliveryThread(self._engine, self._config.client_id)
         if not self._closing:

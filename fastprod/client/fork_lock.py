@@ -7,6 +7,8 @@ import threading
 import weakref
 from typing import Any
 
+from fastprod.client.system_threads import threads
+
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -16,7 +18,7 @@ def fork_lock() -> threading.RLock:
     A call in whose midst a signal's handler forks goes on in the child, where that thread does not
     exist. What the forking thread itself holds stays held: its call gives it back.
     """
-    lock = threading.RLock()
+    lock: threading.RLock = threads().RLock()
     _locks.add(lock)
     return lock
 
