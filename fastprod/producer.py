@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
-import os
 import threading
 import time
 import weakref
 from collections.abc import Mapping
 from typing import Any, Self
 
+from fastprod._core.delivery.fork_watch import catch_up, run_in_child
 from fastprod._core.engine.engine import Engine
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.child_end import ChildEnd
@@ -232,6 +232,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 "flush() was called from a delivery callback, and would wait for this very "
                 "callback: call it from another thread"
             )
+        catch_up()
         if self._is_forked:
             return
         timeout = checked_timeout(timeout)
@@ -283,6 +284,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Never blocks; takes 30 us, and 3 us for each topic.  Threads: any.
         Source: KafkaProducer.metrics; contract P-A.6, P-K.
         """
+        catch_up()
         return self._metrics.groups()
 
     def close(self, timeout: float | None = None) -> None:
@@ -304,6 +306,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Threads: any.  Source: KafkaProducer.close; contract P-A.9.
         """
         timeout = checked_timeout(timeout)
+        catch_up()
         closer = object()
         try:
             try:
@@ -406,6 +409,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _require_open(self) -> None:
         """Raise why the producer is closed, or make an engine for the child of a fork."""
+        catch_up()
         if not self.closed:
             return
         error = self._events.fatal_error
@@ -545,6 +549,7 @@ def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> Kafka
 
 def _close_all() -> None:
     """At the end of the process: deliver what is left, within a bound."""
+    catch_up()
     producers = list(_live)
     for producer in producers:
         producer._begin_to_close()
@@ -564,4 +569,4 @@ def _after_fork() -> None:
 
 _child_end = ChildEnd(_close_all)
 atexit.register(_close_all)
-os.register_at_fork(after_in_child=_after_fork)
+run_in_child(_after_fork)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from typing import Any
 
+from fastprod._core.delivery.fork_watch import run_in_child
 from fastprod.client.system_threads import threads
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -29,4 +29,4 @@ def _free_locks() -> None:
             lock._at_fork_reinit()  # as the standard library's own, which offers it to nobody else
 
 
-os.register_at_fork(after_in_child=_free_locks)
+run_in_child(_free_locks)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from fastprod._core.delivery.fork_watch import run_in_child
 from fastprod.client.system_threads import threads
 from fastprod.log import hand_over, own_thread, shielded
 
@@ -110,4 +110,4 @@ class LogThread:
 LOG_THREAD: Final = LogThread()
 """The process's: logging is, too."""
 
-os.register_at_fork(after_in_child=LOG_THREAD.after_fork_in_child)
+run_in_child(LOG_THREAD.after_fork_in_child)
