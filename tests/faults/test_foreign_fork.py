@@ -14,6 +14,7 @@ import ctypes
 libc = ctypes.PyDLL(None)  # keeps the GIL, and runs nothing of `os.register_at_fork`
 
 def child(function):
+    time.sleep(0.3)  # a thread that wants the GIL at this moment would be awaited in the child
     pid = libc.fork()
     if pid == 0:
         failed = True
