@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from fastprod._core.delivery.fork_watch import catch_up, run_in_child
 from fastprod._core.engine.engine import Engine
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.child_end import ChildEnd
@@ -24,6 +24,7 @@ from fastprod.client.metadata.metadata import Metadata
 from fastprod.client.metrics.metrics import ProducerMetrics
 from fastprod.client.network_client import NetworkClient
 from fastprod.client.producer_events import ProducerEvents
+from fastprod.client.system_threads import threads
 from fastprod.client.warm_up import WarmUp
 from fastprod.client.withdrawing_producer import WithdrawingProducer
 from fastprod.config import ProducerConfig
@@ -84,7 +85,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         self._plugins = ProducerPlugins()
         self._events = ProducerEvents(self)
         self._orphans: list[Engine] = []
-        self._lock = threading.RLock()  # a signal handler may close while its own thread has it
+        self._lock = threads().RLock()  # a signal handler may close while its own thread has it
         try:
             self._plugins.make(self._config)
             self._open()
@@ -231,6 +232,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
                 "flush() was called from a delivery callback, and would wait for this very "
                 "callback: call it from another thread"
             )
+        catch_up()
         if self._is_forked:
             return
         timeout = checked_timeout(timeout)
@@ -286,6 +288,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Never blocks; takes 30 us, and 3 us for each topic.  Threads: any.
         Source: KafkaProducer.metrics; contract P-A.6, P-K.
         """
+        catch_up()
         return self._metrics.groups()
 
     def close(self, timeout: float | None = None) -> None:
@@ -307,6 +310,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         Threads: any.  Source: KafkaProducer.close; contract P-A.9.
         """
         timeout = checked_timeout(timeout)
+        catch_up()
         closer = object()
         try:
             try:
@@ -409,6 +413,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _require_open(self) -> None:
         """Raise why the producer is closed, or make an engine for the child of a fork."""
+        catch_up()
         if not self.closed:
             return
         error = self._events.fatal_error
@@ -541,7 +546,7 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
 
     def _after_fork_in_child(self) -> None:
         """The engine is the parent's; the next use makes one of our own."""
-        self._lock = threading.RLock()
+        self._lock = threads().RLock()
         self._metrics.abandon()
         self._delivery = DeliveryThread(self._engine, self._config.client_id)
         if not self._closing:
@@ -556,6 +561,7 @@ def _from_settings(kind: type[KafkaProducer], settings: dict[str, Any]) -> Kafka
 
 def _close_all() -> None:
     """At the end of the process: deliver what is left, within a bound."""
+    catch_up()
     producers = list(_live)
     for producer in producers:
         producer._begin_to_close()
@@ -575,4 +581,4 @@ def _after_fork() -> None:
 
 _child_end = ChildEnd(_close_all)
 atexit.register(_close_all)
-os.register_at_fork(after_in_child=_after_fork)
+run_in_child(_after_fork)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import threading
 import time
 import weakref
 from typing import Any, Final
@@ -13,6 +12,7 @@ from fastprod._core.delivery.future import RecordFuture
 from fastprod.client.fork_lock import fork_lock
 from fastprod.client.lazy_thread import LazyThread
 from fastprod.client.log_thread import LOG_THREAD
+from fastprod.client.system_threads import threads
 from fastprod.log import Log
 
 _log = Log("fastprod.deadline")
@@ -37,7 +37,7 @@ class DeadlineThread:
         # A signal handler may send within an `add`. It is entered, not the condition, whose
         # methods are Python: Ctrl-C in one of them would leave it locked.
         self._lock = fork_lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threads().Condition(self._lock)
         self._heap: list[tuple[int, int, int, RecordFuture]] = []
         self._numbers = itertools.count()
         self._most = _FEW

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 from fastprod.client.lazy_thread import LazyThread
+from fastprod.client.system_threads import threads
 from fastprod.deadline import time_left_s
 from fastprod.log import own_thread
 
@@ -35,7 +35,7 @@ class DeliveryThread:
     @property
     def is_current(self) -> bool:
         """Whether this very thread runs the callbacks."""
-        return threading.current_thread() is self._lazy.thread
+        return threads().current_thread() is self._lazy.thread
 
     def is_alive(self) -> bool:
         """Whether it has started and not ended."""

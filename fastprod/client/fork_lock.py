@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from typing import Any
+
+from fastprod._core.delivery.fork_watch import run_in_child
+from fastprod.client.system_threads import threads
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -16,7 +18,7 @@ def fork_lock() -> threading.RLock:
     A call in whose midst a signal's handler forks goes on in the child, where that thread does not
     exist. What the forking thread itself holds stays held: its call gives it back.
     """
-    lock = threading.RLock()
+    lock: threading.RLock = threads().RLock()
     _locks.add(lock)
     return lock
 
@@ -27,4 +29,4 @@ def _free_locks() -> None:
             lock._at_fork_reinit()  # as the standard library's own, which offers it to nobody else
 
 
-os.register_at_fork(after_in_child=_free_locks)
+run_in_child(_free_locks)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from fastprod.client.fork_lock import fork_lock
+from fastprod.client.system_threads import threads
 
 
 class LazyThread:
@@ -45,13 +46,13 @@ class LazyThread:
                 return  # perhaps a signal handler's call, in the midst of its own thread's
             try:
                 self._is_starting = True
-                thread = threading.Thread(target=self._run_if_first, name=self._name, daemon=True)
+                thread = threads().Thread(target=self._run_if_first, name=self._name, daemon=True)
                 thread.start()
                 self._chosen.setdefault(None, thread)
             finally:
                 self._is_starting = False
 
     def _run_if_first(self) -> None:
-        this = threading.current_thread()
+        this = threads().current_thread()
         if self._chosen.setdefault(None, this) is this:
             self._run()

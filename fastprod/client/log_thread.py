@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from fastprod._core.delivery.fork_watch import run_in_child
+from fastprod.client.system_threads import threads
 from fastprod.log import hand_over, own_thread, shielded
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class LogThread:
         self._forget()
 
     def _forget(self) -> None:
-        self._lock = threading.RLock()  # a collection within `_take` may log
+        self._lock = threads().RLock()  # a collection within `_take` may log
         self._records: deque[tuple[logging.Logger, logging.LogRecord]] = deque(maxlen=MOST_RECORDS)
         self._dropped_count = 0
         self._thread: threading.Thread | None = None
@@ -54,7 +55,7 @@ class LogThread:
         """
         with self._lock:
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not threads().current_thread():
             thread.join(LONGEST_WAIT_S)
 
     def handing(self, logger: logging.Logger) -> logging.Logger:
@@ -74,7 +75,7 @@ class LogThread:
             if self._is_running:
                 return
             self._is_running = True
-            self._thread = threading.Thread(
+            self._thread = threads().Thread(
                 target=self._run_alone, name="fastprod-log", daemon=True
             )
             try:
@@ -109,4 +110,4 @@ class LogThread:
 LOG_THREAD: Final = LogThread()
 """The process's: logging is, too."""
 
-os.register_at_fork(after_in_child=LOG_THREAD.after_fork_in_child)
+run_in_child(LOG_THREAD.after_fork_in_child)

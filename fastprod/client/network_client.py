@@ -5,7 +5,6 @@ The I/O thread owns the sockets and tells what is unusual by events; this one an
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
@@ -31,6 +30,7 @@ from fastprod.client.producer_id import (
     read_producer_id,
 )
 from fastprod.client.purges import Purges
+from fastprod.client.system_threads import threads
 from fastprod.client.warm_topics import WarmTopics
 from fastprod.config import ProducerConfig
 from fastprod.error_codes import UNSUPPORTED_VERSION
@@ -149,7 +149,7 @@ class NetworkClient:
         self._warm_topics = WarmTopics(config.warmup_topics, metadata, clock_ms())
         self.transactions, self._transaction_requests = self._make_transactions()
         self._failures, self.purges = FailureLog(), Purges(engine, self._has_ended)
-        self._thread = threading.Thread(
+        self._thread = threads().Thread(
             target=self._run,
             name=f"kafka-producer-network-thread | {config.client_id}",
             daemon=True,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 from fastprod._core.engine.engine import Engine, TopicRef
 from fastprod.client.fork_lock import fork_lock
 from fastprod.client.listeners import Listeners
+from fastprod.client.system_threads import threads
 from fastprod.errors import KafkaError
 
 
@@ -42,7 +42,7 @@ class ProducerEvents:
         self.fatal_error: KafkaError | None = None
         self._producer = producer
         self.lock = fork_lock()
-        self.changed = threading.Condition(self.lock)
+        self.changed = threads().Condition(self.lock)
         self.listeners = Listeners()
 
     def topics_changed(self, known: frozenset[str], removed: frozenset[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,6 +10,7 @@ from fastprod._core.delivery.result import ERR_PURGED
 from fastprod._core.engine.control_queue import PURGE_IN_FLIGHT, PURGE_QUEUED
 from fastprod.client.fork_lock import fork_lock
 from fastprod.client.listeners import Listeners
+from fastprod.client.system_threads import threads
 
 LOOK_AGAIN_S = 0.05
 """A call looks so often whether its answer can still come."""
@@ -50,7 +50,7 @@ class Purges:
         self._is_over = is_over
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
         self._lock = fork_lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threads().Condition(self._lock)
         self._tokens = itertools.count(1)
         self._under_way: dict[int, Purge] = {}
 

@@ -12,6 +12,7 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_load_i32_acq, fp_now_ns
+from fastprod._core.delivery.fork_watch cimport catch_up_with_fork, run_in_child
 from fastprod._core.delivery.result cimport (
     ERR_CANCELLED, ERR_DEADLINE, ERR_NONE, Incomplete, RESULT_DELIVERING, RESULT_DONE,
     RESULT_PENDING, RESULT_SPLIT, Result, after_fork_in_child, compare_futures, fork_epoch,
@@ -49,7 +50,7 @@ def _forget_parent():
         del _delivering[thread]     # it does not exist here, but its number may come again
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+run_in_child(_forget_parent)
 
 
 # What starts the drain of a completion queue, by the queue's address; gone once it was called.
@@ -178,9 +179,7 @@ cdef class RecordFuture:
         return is_settled(result_resolve(self.result_, &index))
 
     cdef int _check_fork(self) except -1:
-        if self.result_ != NULL:
-            check_fork(self.result_)
-        return 0
+        return check_fork(self.result_)
 
     def done(self):
         """Return whether the outcome is known and the batch's callbacks have run.
@@ -528,7 +527,8 @@ cdef dict _record_errors(Result* result):
 
 
 cdef int check_fork(Result* result) except -1:
-    if result.fork_epoch != fork_epoch():
+    catch_up_with_fork()
+    if result != NULL and result.fork_epoch != fork_epoch():
         raise ForkedFutureError(
             made_in_pid=_pid_of_epoch[result.fork_epoch], asked_in_pid=os.getpid())
     return 0

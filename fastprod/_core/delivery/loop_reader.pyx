@@ -1,5 +1,4 @@
 """Wakes what waits in an event loop: one descriptor, and one call for all that is complete."""
-import os
 from functools import partial
 from weakref import ref
 
@@ -13,6 +12,8 @@ from fastprod._core.delivery.loop_queue cimport (
     LoopItem, loop_item_free, loop_queue_abandon, loop_queue_close, loop_queue_new,
     loop_queue_release, loop_queue_signal, loop_queue_take,
 )
+
+from fastprod._core.delivery.fork_watch import run_in_child
 
 cdef enum:
     TURN_NS = 250000        # then the loop's timers and sockets get their turn
@@ -203,4 +204,4 @@ def _forget_parent():
 
 # After a fork: readers of the parent, whose items nobody may touch.
 cdef list _parents = []
-os.register_at_fork(after_in_child=_forget_parent)
+run_in_child(_forget_parent)

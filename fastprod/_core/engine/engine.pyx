@@ -1,5 +1,4 @@
 """Engine: makes and ends the native side, passes commands in and events out."""
-import os
 import weakref
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -35,6 +34,7 @@ from fastprod._core.engine.control_queue cimport (
     DO_PRODUCER_ID, DO_PRODUCER_ID_ERROR, DO_READY, DO_SEND, DO_SWAP, DO_THROTTLE, DO_TOPIC_ID,
     METADATA_REFRESHED, Event, event_free, event_new, event_push, event_take,
 )
+from fastprod._core.delivery.fork_watch import run_in_child
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod._core.transaction.awaited_end cimport awaited_end_take, awaited_end_tell
 from fastprod._core.engine.figures cimport counters_of, node_figures, topic_figures
@@ -67,7 +67,7 @@ def _abandon_engines():
         engine.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_engines)
+run_in_child(_abandon_engines)
 
 
 cdef int64_t _deadline(object timeout_s):

@@ -12,6 +12,7 @@ from fastprod._core.bytes.fp_status cimport (
 )
 from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_now_ns, fp_wall_ms
+from fastprod._core.delivery.fork_watch cimport is_fork_unknown
 from fastprod._core.delivery.future cimport RecordFuture, is_delivering
 from fastprod._core.delivery.result cimport fork_epoch
 from fastprod._core.engine.accumulator cimport ANY_PARTITION, Topic
@@ -108,7 +109,7 @@ cdef class BulkProducer(ProducerBase):
                 header_columns=headers if is_flat else None, partitions=partitions,
                 timestamps_ms=timestamps_ms)
         rows = iter_rows(values, keys, headers, partitions, timestamps_ms, now_ms)
-        if not self.takes_records:
+        if not self.takes_records or is_fork_unknown():
             self._not_open()
         bulk.add_topic(topic, NULL)
         try:
@@ -181,7 +182,7 @@ cdef class BulkProducer(ProducerBase):
         """
         cdef BulkFuture bulk = BulkFuture()
         cdef ColumnRows rows
-        if not self.takes_records:
+        if not self.takes_records or is_fork_unknown():
             self._not_open()
         if not self.is_simple:
             raise TypeError(

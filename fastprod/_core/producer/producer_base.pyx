@@ -21,6 +21,7 @@ from fastprod._core.bytes.murmur2 cimport murmur2
 from fastprod._core.bytes.slab cimport Slab
 from fastprod._core.bytes.sync cimport fp_load_i32, fp_ms_to_ns, fp_now_ns, fp_wall_ms
 from fastprod._core.delivery.async_record_future cimport await_record
+from fastprod._core.delivery.fork_watch cimport is_fork_unknown
 from fastprod._core.delivery.future cimport (
     CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
@@ -291,7 +292,7 @@ cdef class ProducerBase:
         cdef bytes encoded
         cdef uint8_t[SMALL_HEADERS] small
         cdef int32_t target = ANY_PARTITION
-        if not self.takes_records:
+        if not self.takes_records or is_fork_unknown():
             self._not_open()    # raises, or makes an engine for the child of a fork
         if partition is not None:
             target = <int32_t>whole_number("partition", partition, LARGEST_PARTITION)

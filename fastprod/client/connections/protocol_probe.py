@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
 from typing import Final
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.addresses import Address
+from fastprod.client.system_threads import threads
 
 PROBE_S: Final = 0.5
 """The longest that one takes: an error within a second can still say what it found."""
@@ -57,7 +57,7 @@ class ProtocolProbes:
         self._clock_ms = clock_ms
         self._wake = wake
         self._ends: dict[int, ControlEvent] = {}
-        self._answers: SimpleQueue[tuple[int, bool]] = SimpleQueue()
+        self._answers: deque[tuple[int, bool]] = deque()
         self._verdicts: dict[int, tuple[int, bool]] = {}  # at what time, and what
 
     def forget(self, node_id: int) -> None:
@@ -93,11 +93,11 @@ class ProtocolProbes:
             try:
                 is_other = self._speaks_other(address)
             finally:  # whatever happens, the node's end is told
-                self._answers.put((node_id, is_other))
+                self._answers.append((node_id, is_other))
                 self._wake()
 
         try:
-            threading.Thread(target=run, name="fastprod-protocol-probe", daemon=True).start()
+            threads().Thread(target=run, name="fastprod-protocol-probe", daemon=True).start()
         except RuntimeError:
             self._ends.pop(node_id)
             return False
@@ -105,8 +105,8 @@ class ProtocolProbes:
 
     def take(self) -> Iterator[tuple[int, ControlEvent]]:
         """The nodes whose probes are over, with what `start` was given; `speaks_other` knows."""
-        while not self._answers.empty():
-            node_id, speaks_other = self._answers.get()
+        while self._answers:
+            node_id, speaks_other = self._answers.popleft()
             self._verdicts[node_id] = (self._clock_ms(), speaks_other)
             yield node_id, self._ends.pop(node_id)
 

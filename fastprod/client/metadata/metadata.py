@@ -23,6 +23,7 @@ from fastprod.client.metadata.leader_epochs import LeaderEpochs
 from fastprod.client.metadata.metadata_answer import NO_TOPIC_ID
 from fastprod.client.metadata.missing_topic import missing_topic_error
 from fastprod.client.metadata.refresh_schedule import RefreshSchedule
+from fastprod.client.system_threads import threads
 from fastprod.error_codes import (
     INVALID_TOPIC_EXCEPTION,
     LISTENER_NOT_FOUND,
@@ -132,7 +133,7 @@ class Metadata:
         self._wait = wait
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
         self._lock = fork_lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threads().Condition(self._lock)
         self.listeners = Listeners()
         self._schedule = RefreshSchedule(refresh_backoff, max_age_ms)
         self._epochs = LeaderEpochs()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from fastprod.client.metrics.measurement import Measurement, Window
+from fastprod.client.system_threads import threads
 
 SHORTEST_PERIOD_MS: Final = 100
 """Samples are not taken more often than this by themselves, however short the window is."""
@@ -42,7 +42,7 @@ class MetricSamples:
         self._count = sample_count
         self._window_ns = max(window_ms, 1) * _NS_PER_MS
         self._clock_ns = clock_ns
-        self._lock = threading.Lock()
+        self._lock = threads().Lock()
         self._samples: tuple[Measurement, ...] = (measure(True),)
 
     def roll(self) -> int:

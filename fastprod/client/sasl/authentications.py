@@ -10,7 +10,6 @@ other brokers are not concerned.
 from __future__ import annotations
 
 import random
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
@@ -23,6 +22,7 @@ from fastprod.client.sasl.authenticator import Authenticator, Frame
 from fastprod.client.sasl.credentials import Credentials
 from fastprod.client.sasl.login import LoginPendingError
 from fastprod.client.sasl.mechanism import Mechanism, MechanismError
+from fastprod.client.system_threads import threads
 from fastprod.errors import AuthenticationError, KafkaError, NetworkError
 from fastprod.log import Log
 from fastprod.protocol.api_keys import API_VERSIONS, SASL_HANDSHAKE
@@ -379,7 +379,7 @@ class Authentications:
 
         if authenticator.mechanism.may_block:
             try:
-                threading.Thread(target=run_aside, name="kafka-sasl", daemon=True).start()
+                threads().Thread(target=run_aside, name="kafka-sasl", daemon=True).start()
             except RuntimeError as error:  # the system gives no thread now; later it may
                 where = self._connections.where(session.slot)
                 text = f"authentication with broker {where} could not begin: {error}"

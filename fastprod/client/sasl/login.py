@@ -13,6 +13,7 @@ from fastprod.client.fork_lock import fork_lock
 from fastprod.client.log_thread import LOG_THREAD
 from fastprod.client.sasl.bearer_token import BearerToken
 from fastprod.client.sasl.login_error import LoginError
+from fastprod.client.system_threads import threads
 from fastprod.errors import AuthenticationError
 from fastprod.log import Log
 from fastprod.security.sasl_settings import RefreshSettings
@@ -76,7 +77,7 @@ class Login:
         self._on_change = on_change
         # It is entered, not the condition, whose methods are Python: Ctrl-C would leave it locked.
         self._lock = fork_lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threads().Condition(self._lock)
         self._token: BearerToken | None = None
         self._error: AuthenticationError | None = None
         self._number = 0
@@ -87,7 +88,7 @@ class Login:
         self._due_s = 0.0
         self._is_closed = False
         self._is_fetching = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threads().Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Fetch the first token."""
@@ -115,7 +116,7 @@ class Login:
                 never later than in a second.
         """
         self.end()
-        if self._thread.ident is None or self._thread is threading.current_thread():
+        if self._thread.ident is None or self._thread is threads().current_thread():
             return
         wait_s = _LONGEST_WAIT_S
         if deadline_s is not None and self._is_fetching:  # else the thread ends at once

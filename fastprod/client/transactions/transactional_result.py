@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import threading
 
 from fastprod.client.listeners import Listeners
+from fastprod.client.system_threads import threads
 from fastprod.errors import KafkaError
 
 
@@ -26,7 +26,7 @@ class TransactionalRequestResult:
         self.error: KafkaError | None = None
         self.is_acked = False
         self._is_completed = False
-        self._latch = threading.Lock()  # held until there is an outcome
+        self._latch = threads().Lock()  # held until there is an outcome
         self._latch.acquire()
         self._held = [self._latch]
         self.listeners = Listeners()

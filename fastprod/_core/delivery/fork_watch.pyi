@@ -1,0 +1,6 @@
+"""Types of what Python sees of `fork_watch`; the docstrings stand in fork_watch.pyx."""
+
+from collections.abc import Callable
+
+def run_in_child(function: Callable[[], object]) -> None: ...
+def catch_up() -> None: ...
