@@ -165,22 +165,14 @@ class BulkError(KafkaError):
     record_count: int
     first_index: int
 
-    def __init__(
-        self,
-        failed_count: int,
-        record_count: int,
-        first_index: int,
-        first_error: BaseException | None = None,
-    ) -> None:
-        why = f" ({first_error})" if first_error is not None else ""
+    def __init__(self, failed_count: int, record_count: int, first_index: int, why: str) -> None:
         super().__init__(
             f"{failed_count:,} of {record_count:,} record(s) of a send_many() were not delivered, "
-            f"the first at index {first_index:,}{why}: failures() of its future lists them",
+            f"the first at index {first_index:,} ({why}): failures() of its future lists them",
             failed_count=failed_count,
             record_count=record_count,
             first_index=first_index,
         )
-        self.__cause__ = first_error
 
 
 class ApiError(KafkaError):

@@ -15,7 +15,7 @@ from fastprod.errors import KAFKA_ERRORS, KafkaError, error_class_for_code, erro
 TYPED: dict[str, KafkaError] = {
     "ForkedFutureError": errors.ForkedFutureError(made_in_pid=10, asked_in_pid=11),
     "UndeliveredError": errors.UndeliveredError(7, error_for_code(13, topic="t", partition=2)),
-    "BulkError": errors.BulkError(2, 100_000, 99_998, error_for_code(10, topic="t")),
+    "BulkError": errors.BulkError(2, 100_000, 99_998, why="topic 't': too large"),
     "BufferExhaustedError": errors.BufferExhaustedError(
         waited_ms=60_000.0, total_bytes=33_554_432, waiters=12
     ),
@@ -157,7 +157,7 @@ def test_messages_carry_numbers_limit_and_advice() -> None:
     assert "1,234 record(s)" in texts["FlushTimeoutError"]
     assert "7 record(s) were not delivered" in texts["UndeliveredError"]
     assert "NETWORK_EXCEPTION (13)" in texts["UndeliveredError"]
-    assert "the first at index 99,998 (topic 't': MESSAGE_TOO_LARGE" in texts["BulkError"]
+    assert "the first at index 99,998 (topic 't': too large): failures()" in texts["BulkError"]
     assert "process 10" in texts["ForkedFutureError"]
 
 

@@ -465,10 +465,13 @@ cdef class BulkFuture:
         while i < self.count:
             failed += 1
             i = rows_next_failed(self.rows, self.count, self.batch_refs, i + 1)
+        cause = self._error(first)
+        error = BulkError(failed, self.count, first, str(cause))
         if self.cancelled():
             from fastprod._core.delivery.cancelled import BulkCancelledError
-            return BulkCancelledError(failed, self.count, first, self._error(first))
-        return BulkError(failed, self.count, first, self._error(first))
+            error = BulkCancelledError(failed, self.count, first, str(cause))
+        error.__cause__ = cause
+        return error
 
     def result(self, timeout=None):
         """Return where the records were written, a `BulkMetadata`.
