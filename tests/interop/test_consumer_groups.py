@@ -28,6 +28,9 @@ TIMEOUT_S = 60.0
 GROUP_COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
+# kafka-python leaves a socket to the garbage collector that it was connecting as it was closed.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
