@@ -120,7 +120,8 @@ class AsyncProducer(AsyncTransactions):
 
         Awaits: up to max_block_ms in all for the metadata of a new topic and for memory, in line
         with other tasks and threads; then the record, as long as delivery_timeout_ms. No longer
-        than `deadline` in all.
+        than `deadline` in all. Records are queued in the order in which tasks began to send; only
+        one that awaits memory may come behind those of later tasks.
         Cancelled, it takes the record back if its batch has not left; otherwise the record may
         still be delivered.
         Source: KafkaProducer.send; contract P-A.3.
