@@ -106,6 +106,11 @@ class ProducerInterceptors:
     def __len__(self) -> int:
         return len(self._interceptors)
 
+    @property
+    def see_sends(self) -> bool:
+        """Whether one has `on_send`, which may change records, also their topic."""
+        return bool(self._on_sends)
+
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Pass the record through the chain (P-C.1.1); never raises."""
         for name, on_send in self._on_sends:

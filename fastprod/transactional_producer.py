@@ -210,14 +210,20 @@ class TransactionalProducer(BulkProducer):
     def _await_end(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         """Wait for the end of a transaction, and then for callbacks, which other threads run."""
         deadline_s = time.monotonic() + self._longest_s(timeout)
-        self._await_result(result, timeout)
-        if not self._delivery.is_current:
+        self._await_outcome(result, timeout)
+        if result.error is None and not self._delivery.is_current:
+            # If a signal's handler raises here, the same call again tells of the outcome.
             self._engine.flush(max(0.0, deadline_s - time.monotonic()))
+        result.acknowledge()
 
     def _longest_s(self, timeout: float | None) -> float:
         return self._config.max_block_ms / 1000 if timeout is None else timeout
 
     def _await_result(self, result: TransactionalRequestResult, timeout: float | None) -> None:
+        self._await_outcome(result, timeout)
+        result.acknowledge()
+
+    def _await_outcome(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         longest_s = self._longest_s(timeout)
         deadline_s = time.monotonic() + min(longest_s, threading.TIMEOUT_MAX)
         engine = self._engine
@@ -229,7 +235,6 @@ class TransactionalProducer(BulkProducer):
                 )
             if time.monotonic() >= deadline_s:
                 raise self._late_result(result, longest_s)
-        result.acknowledge()
 
     def _late_result(
         self, result: TransactionalRequestResult, longest_s: float

@@ -120,7 +120,8 @@ class AsyncProducer(AsyncTransactions):
 
         Awaits: up to max_block_ms in all for the metadata of a new topic and for memory, in line
         with other tasks and threads; then the record, as long as delivery_timeout_ms. No longer
-        than `deadline` in all.
+        than `deadline` in all. Records are queued in the order in which tasks began to send; only
+        one that awaits memory may come behind those of later tasks.
         Cancelled, it takes the record back if its batch has not left; otherwise the record may
         still be delivered.
         Source: KafkaProducer.send; contract P-A.3.
@@ -210,7 +211,8 @@ class AsyncProducer(AsyncTransactions):
             TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
-        thread of the producer, call after call; who awaits a new topic holds up nobody.
+        thread of the producer, call after call; who awaits a new topic holds up nobody, but with
+        interceptors that have `on_send`.
         Cancelled, it takes back what has not left, as `BulkFuture.cancel`, once the columns are
         read, or, while it awaits a topic or runs plug-ins, at once; the rest may still be
         delivered.
@@ -248,8 +250,12 @@ class AsyncProducer(AsyncTransactions):
             raise
 
     async def _missing(self, topic: Any) -> Mapping[str, ApiError]:
-        """Await the topic where it holds up no other bulk; why it did not come, by its name."""
-        if not isinstance(topic, str):
+        """Await the topic where it holds up no other bulk; why it did not come, by its name.
+
+        Not where interceptors may give each row another topic: they see it in the thread.
+        """
+        interceptors = self._producer._plugins.interceptors
+        if not isinstance(topic, str) or (interceptors is not None and interceptors.see_sends):
             return {}
         name = plain_text(topic)
         if self._producer._is_settled(name, None) and not self._topic_lines.has(name):

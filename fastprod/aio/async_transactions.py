@@ -159,5 +159,6 @@ class AsyncTransactions:
         await self._completion(result, longest_s)
         if not await self._bulk_thread.idle(max(0.0, deadline_s - time.monotonic())):
             raise self._producer._late_result(result, longest_s)
+        if result.error is None:  # if this is cancelled, the same call again tells of it
+            await within(FlushTurn(self._producer._engine), max(0.0, deadline_s - time.monotonic()))
         result.acknowledge()
-        await within(FlushTurn(self._producer._engine), max(0.0, deadline_s - time.monotonic()))

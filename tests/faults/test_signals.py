@@ -22,7 +22,7 @@ from mock_cluster import MockCluster
 from support.broker.black_hole import black_hole, frozen
 from support.broker.sockets import until
 from support.engine.quick_producer import quick_producer
-from support.peer.fixtures import PeerClusterFactory
+from support.peer.fixtures import PeerClusterFactory, PeerFactory
 from support.processes import leak_guard
 from support.processes.child_python import run_python
 
@@ -137,6 +137,27 @@ def test_while_waiting_for_a_transaction() -> None:
         with pytest.raises(KafkaTimeoutError, match="call it again"):
             producer.init_transactions(0)
         producer.close(0)
+
+
+def test_while_a_commit_waits_for_callbacks(new_peer: PeerFactory) -> None:
+    """P-A.8.5: the same call again tells that it has succeeded."""
+    peer = new_peer({"t": 1}, features={"transaction.version": 2})
+    may_go_on = threading.Event()
+
+    def is_committed() -> None:
+        peer.wait_until(lambda: bool(peer.log("t", 0, committed=True)))
+        time.sleep(AFTER_S)
+
+    with quick_producer(peer, transactional_id="x") as producer:
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.send("t", b"x", on_delivery=lambda *_: may_go_on.wait(20))
+        interrupted("callbacks", producer.commit_transaction, is_committed)
+        may_go_on.set()
+        producer.commit_transaction(20)
+        with producer.transaction(20):
+            producer.send("t", b"next")
+    assert [each.value for each in peer.log("t", 0, committed=True)] == [b"x", b"next"]
 
 
 def test_while_flushing(producer: KafkaProducer, mock_cluster: MockCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -132,3 +133,42 @@ def test_an_abort_that_is_cancelled_comes_before_the_next_transaction(
     asyncio.run(main())
     assert [each.value for each in peer.log("t", 0, committed=True)] == [b"next"]
     assert [each.message.committed for each in peer.requests(END_TXN)] == [False, True]
+
+
+@EVERY_LOOP
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_an_end_that_is_cancelled_while_interceptors_run_is_told_to_the_same_call_again(
+    new_peer: PeerFactory, run: Run, end: str
+) -> None:
+    peer = new_peer({"t": 1}, features={"transaction.version": 2})
+    is_in, may_go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def on_acknowledgement(self, metadata: object, error: object) -> None:
+            is_in.set()
+            may_go_on.wait(WAIT_S)
+
+    async def main() -> None:
+        plug_ins = {"interceptor_classes": [Slow()]}
+        async with quick_async_producer(peer, transactional_id="ledger", **plug_ins) as producer:
+            await producer.init_transactions(WAIT_S)
+            await producer.warmup("t")
+            await producer.begin_transaction()
+            producer.send_nowait("t", b"x")
+            task = asyncio.create_task(getattr(producer, end)(WAIT_S))
+            assert await asyncio.to_thread(is_in.wait, WAIT_S)
+            manager = producer._producer._transactions()
+            while manager.pending_result is not None and not manager.pending_result.is_completed:
+                await asyncio.sleep(0.01)
+            await settle()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            may_go_on.set()
+            await getattr(producer, end)(WAIT_S)
+            async with producer.transaction(WAIT_S):
+                await producer.send("t", b"next")
+
+    run(main())
+    values = [each.value for each in peer.log("t", 0, committed=True)]
+    assert values == ([b"x", b"next"] if end == "commit_transaction" else [b"next"])

@@ -21,6 +21,7 @@ from fastprod.errors import (
     MetadataTimeoutError,
 )
 from fastprod.protocol.api_keys import METADATA
+from fastprod.records import ProducerRecord
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
 from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
@@ -206,3 +207,19 @@ def test_rows_whose_topic_does_not_come_are_told(peer: Peer, call: Call) -> None
             assert all(isinstance(each.error, MetadataTimeoutError) for each in failed)
 
     asyncio.run(main())
+
+
+def test_a_topic_that_interceptors_change_is_not_asked_for(peer: Peer) -> None:
+    class Elsewhere:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord("new", record.value)
+
+    async def main() -> None:
+        plug_ins = {"interceptor_classes": [Elsewhere()]}
+        async with quick_async_producer(peer, max_block_ms=1_000, **plug_ins) as producer:
+            assert (await soon(producer.send_many("nowhere", ROWS))).record_count == 3
+
+    asyncio.run(main())
+    assert peer.values("new", 0) == ROWS
+    asked = [topic.name for each in peer.requests(METADATA) for topic in each.message.topics or ()]
+    assert "nowhere" not in asked
