@@ -224,3 +224,27 @@ producer.close(20)
 """,
         )
     assert found == [b"child", b"grandchild", b"parent"]
+
+
+def test_threads_of_a_server_may_fork_at_once() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        found = run(
+            broker,
+            f"""
+{SERVER}
+producer = new_producer()
+os.register_at_fork(before=lambda: time.sleep(0.01))  # frees the GIL
+
+def fork_often(keeps_gil):
+    for number in range(4):
+        end_of(fork_as_server(lambda: send_one(number), keeps_gil))
+
+forking_threads = [threading.Thread(target=fork_often, args=(n % 2 == 0,)) for n in range(3)]
+for thread in forking_threads:
+    thread.start()
+for thread in forking_threads:
+    thread.join(30)
+producer.close(20)
+""",
+        )
+    assert found == sorted([b"%d" % number for number in range(4)] * 3)

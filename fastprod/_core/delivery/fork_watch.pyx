@@ -13,8 +13,12 @@ cdef extern from *:
     #if PY_VERSION_HEX < 0x030D0000
     #define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
     #endif
+    /* Of a fork that Python is told of by this thread: several may fork at once. */
+    static __thread int fp_tells_of_fork, fp_has_taken_gil;
     """
     ctypedef struct PyInterpreterState
+    bint fp_tells_of_fork
+    bint fp_has_taken_gil
 
 cdef extern from "Python.h" nogil:
     bint Py_IsInitialized()
@@ -26,17 +30,14 @@ cdef extern from "Python.h" nogil:
     PyThreadState* PyEval_SaveThread()
     void* PyEval_GetFrame()
     void PyOS_BeforeFork()
-    void PyOS_AfterFork_Parent()
-    void PyOS_AfterFork_Child()
+    void PyOS_AfterFork_Parent() noexcept
+    void PyOS_AfterFork_Child() noexcept
 
 cdef int _forks = 0
 cdef int _known = 0
 cdef list _functions = []
 cdef object _lock = _thread.RLock()     # two threads of the child may find out at once
 cdef bint _is_running = False
-# The thread of a server whose fork is under way, of which Python is told; guarded by the GIL.
-cdef PyThreadState* _teller = NULL
-cdef bint _has_taken_gil = False
 
 
 cdef bint _has_one_interpreter() noexcept nogil:
@@ -49,7 +50,7 @@ cdef void _before() noexcept nogil:
 
     Whoever has the GIL or waits for it would be waited for in the child, before any call of ours.
     """
-    global _teller, _has_taken_gil
+    global fp_tells_of_fork, fp_has_taken_gil
     if not Py_IsInitialized() or not _has_one_interpreter():
         return      # telling of the fork would end the other interpreters
     cdef PyThreadState* thread = PyGILState_GetThisThreadState()
@@ -59,35 +60,30 @@ cdef void _before() noexcept nogil:
     if takes_gil:
         PyEval_RestoreThread(thread)
     if PyEval_GetFrame() == NULL:
-        _teller, _has_taken_gil = thread, takes_gil
-        PyOS_BeforeFork()
+        PyOS_BeforeFork()       # calls functions that may fork themselves
+        fp_tells_of_fork, fp_has_taken_gil = True, takes_gil
     elif takes_gil:
         PyEval_SaveThread()
 
 
-cdef bint _has_told() noexcept nogil:
-    return _teller != NULL and _teller == PyGILState_GetThisThreadState()
-
-
-cdef void _end_telling() noexcept nogil:
-    global _teller
-    _teller = NULL
-    if _has_taken_gil:
-        PyEval_SaveThread()
+cdef void _tell_of_end(void (*tell)() noexcept nogil) noexcept nogil:
+    global fp_tells_of_fork
+    cdef bint gives_gil_back = fp_has_taken_gil
+    if fp_tells_of_fork:
+        fp_tells_of_fork = False
+        tell()
+        if gives_gil_back:
+            PyEval_SaveThread()
 
 
 cdef void _in_parent() noexcept nogil:
-    if _has_told():
-        PyOS_AfterFork_Parent()
-        _end_telling()
+    _tell_of_end(PyOS_AfterFork_Parent)
 
 
 cdef void _in_child() noexcept nogil:
     global _forks
     _forks += 1
-    if _has_told():
-        PyOS_AfterFork_Child()
-        _end_telling()
+    _tell_of_end(PyOS_AfterFork_Child)
 
 
 cdef bint is_fork_unknown() noexcept nogil:

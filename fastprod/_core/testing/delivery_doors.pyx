@@ -1,7 +1,6 @@
 """Doors to results, to the order of callbacks, and to forks as a server's in C."""
 import traceback
 
-from cpython.pystate cimport PyGILState_STATE, PyThreadState
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -12,12 +11,6 @@ cdef extern from "<pthread.h>" nogil:
     int pthread_create(pthread_t* thread, void* settings, void* (*run)(void*) noexcept nogil,
                        void* argument)
     int pthread_join(pthread_t thread, void** returned)
-
-cdef extern from "Python.h" nogil:
-    PyGILState_STATE PyGILState_Ensure()
-    void PyGILState_Release(PyGILState_STATE state)
-    PyThreadState* PyEval_SaveThread()
-    void PyEval_RestoreThread(PyThreadState* thread)
 
 cdef extern from "<unistd.h>" nogil:
     int fork()
@@ -263,6 +256,7 @@ cdef class IncompleteForTest:
 
 
 cdef struct Fork:
+    void* function
     bint keeps_gil
     int pid
 
@@ -278,27 +272,21 @@ cdef int _run_to_the_end(object function) noexcept:
 
 cdef void* _fork(void* argument) noexcept nogil:
     cdef Fork* asked = <Fork*>argument
-    cdef PyGILState_STATE state = PyGILState_Ensure()
-    cdef PyThreadState* thread = NULL if asked.keeps_gil else PyEval_SaveThread()
-    asked.pid = fork()
-    if thread != NULL:
-        PyEval_RestoreThread(thread)
-    if asked.pid == 0:
-        with gil:
-            _exit(_run_to_the_end(<object>_in_child))
-    PyGILState_Release(state)
+    with gil:       # GIL: it is a server that has Python in it
+        if asked.keeps_gil:
+            asked.pid = fork()
+        else:
+            with nogil:
+                asked.pid = fork()
+        if asked.pid == 0:
+            _exit(_run_to_the_end(<object>asked.function))
     return NULL
-
-
-cdef void* _in_child = NULL
 
 
 def fork_as_server(function, keeps_gil):
     """Fork as a server in C does, in a thread that runs no Python code; the child's pid."""
-    global _in_child
-    cdef Fork asked = Fork(keeps_gil, -1)
+    cdef Fork asked = Fork(<void*>function, keeps_gil, -1)
     cdef pthread_t server
-    _in_child = <void*>function
     with nogil:
         if pthread_create(&server, NULL, _fork, &asked) == 0:
             pthread_join(server, NULL)
