@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 cimport cython
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t
@@ -287,7 +288,9 @@ def fork_as_server(function, keeps_gil):
     """Fork as a server in C does, in a thread that runs no Python code; the child's pid."""
     cdef Fork asked = Fork(<void*>function, keeps_gil, -1)
     cdef pthread_t server
+    Py_INCREF(function)     # the child frees what the calling thread holds
     with nogil:
         if pthread_create(&server, NULL, _fork, &asked) == 0:
             pthread_join(server, NULL)
+    Py_DECREF(function)
     return asked.pid
