@@ -146,3 +146,105 @@ producer.close(20)
         )
     threads = [b"thread-%d" % number for number in range(8)]
     assert found == sorted([b"parent", *threads, b"grandchild", b"python's", b"after"])
+
+
+SERVER = """
+from fastprod._core.testing.delivery_doors import fork_as_server
+
+def run_python_code():
+    while True:
+        sum(range(1000))
+
+def server_fork(function):
+    pid = fork_as_server(function, keeps_gil)
+    assert pid > 0
+    return pid
+
+def send_from_threads():
+    threads = [threading.Thread(target=send_one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+def send_one(number):
+    producer.send("t", b"%d" % number).result(20)
+"""
+
+
+@pytest.mark.parametrize("keeps_gil", [True, False])
+@pytest.mark.parametrize("first", ["", 'producer.send("t", b"parent").result(20)'])
+def test_the_child_of_a_server_waits_for_no_thread_that_had_or_wanted_the_gil(
+    keeps_gil: bool, first: str
+) -> None:
+    with Broker(topics={"t": 1}) as broker:
+        found = run(
+            broker,
+            f"""
+{SERVER}
+keeps_gil = {keeps_gil}
+threading.Thread(target=run_python_code, daemon=True).start()
+producer = new_producer()  # whose threads begin now
+{first}
+for pid in [server_fork(send_from_threads) for _ in range(3)]:
+    end_of(pid)
+producer.send("t", b"after").result(20)
+producer.close(20)
+""",
+        )
+    sent = [b"%d" % number for number in range(4)] * 3 + [b"after"] + [b"parent"] * bool(first)
+    assert found == sorted(sent)
+
+
+@pytest.mark.parametrize("keeps_gil", [True, False])
+def test_python_is_told_of_a_servers_fork_once_and_can_fork_after_it(keeps_gil: bool) -> None:
+    with Broker(topics={"t": 1}) as broker:
+        found = run(
+            broker,
+            f"""
+{SERVER}
+keeps_gil = {keeps_gil}
+told = []
+os.register_at_fork(
+    before=lambda: told.append("before"),
+    after_in_parent=lambda: told.append("in parent"),
+    after_in_child=lambda: told.append("in child"),
+)
+producer = new_producer()
+
+def work():
+    assert told == ["before", "in child"], told
+    forking.Child(lambda: producer.send("t", b"grandchild").result(20)).result()
+    producer.send("t", b"child").result(20)
+
+end_of(server_fork(work))
+assert told == ["before", "in parent"], told
+producer.send("t", b"parent").result(20)
+producer.close(20)
+""",
+        )
+    assert found == [b"child", b"grandchild", b"parent"]
+
+
+def test_threads_of_a_server_may_fork_at_once() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        found = run(
+            broker,
+            f"""
+{SERVER}
+producer = new_producer()
+os.register_at_fork(before=lambda: time.sleep(0.01))  # frees the GIL
+
+def fork_often(keeps_gil):
+    for number in range(4):
+        end_of(fork_as_server(lambda: send_one(number), keeps_gil))
+
+forking_threads = [threading.Thread(target=fork_often, args=(n % 2 == 0,)) for n in range(3)]
+for thread in forking_threads:
+    thread.start()
+for thread in forking_threads:
+    thread.join(30)
+producer.close(20)
+""",
+        )
+    assert found == sorted([b"%d" % number for number in range(4)] * 3)

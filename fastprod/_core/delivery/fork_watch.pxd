@@ -2,7 +2,9 @@
 
 A server in C that embeds Python, such as uWSGI, forks by itself and runs none of the functions of
 `os.register_at_fork`. What the parent's threads would have done is waited for in vain in its child,
-and what is sent there by the parent's connection takes the place of the parent's records.
+and what is sent there by the parent's connection takes the place of the parent's records. If one of
+these threads has the GIL at the fork, or wants it, the child does not even come to a call of ours:
+so Python is told of forks that come from no Python code, as `os.fork` tells it.
 """
 
 # Whether this is the child of a fork for which the functions have not run.

@@ -1,10 +1,37 @@
-"""Counts forks where libc makes them, and runs what Python did not."""
+"""Counts forks where libc makes them, tells Python of a server's, and runs what it was not told."""
 import _thread
 import os
+
+from cpython.pystate cimport PyThreadState
 
 cdef extern from "<pthread.h>" nogil:
     int pthread_atfork(void (*before)() noexcept nogil, void (*in_parent)() noexcept nogil,
                        void (*in_child)() noexcept nogil)
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030D0000
+    #define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
+    #endif
+    /* Of a fork that Python is told of by this thread: several may fork at once. */
+    static __thread int fp_tells_of_fork, fp_has_taken_gil;
+    """
+    ctypedef struct PyInterpreterState
+    bint fp_tells_of_fork
+    bint fp_has_taken_gil
+
+cdef extern from "Python.h" nogil:
+    bint Py_IsInitialized()
+    PyInterpreterState* PyInterpreterState_Head()
+    PyInterpreterState* PyInterpreterState_Next(PyInterpreterState* interpreter)
+    PyThreadState* PyGILState_GetThisThreadState()
+    PyThreadState* PyThreadState_GetUnchecked()
+    void PyEval_RestoreThread(PyThreadState* thread)
+    PyThreadState* PyEval_SaveThread()
+    void* PyEval_GetFrame()
+    void PyOS_BeforeFork()
+    void PyOS_AfterFork_Parent() noexcept
+    void PyOS_AfterFork_Child() noexcept
 
 cdef int _forks = 0
 cdef int _known = 0
@@ -13,9 +40,50 @@ cdef object _lock = _thread.RLock()     # two threads of the child may find out 
 cdef bint _is_running = False
 
 
-cdef void _count() noexcept nogil:
+cdef bint _has_one_interpreter() noexcept nogil:
+    cdef PyInterpreterState* first = PyInterpreterState_Head()
+    return first != NULL and PyInterpreterState_Next(first) == NULL
+
+
+cdef void _before() noexcept nogil:
+    """Tell Python of a fork in whose thread no Python code runs: of a server's, not `subprocess`'s.
+
+    Whoever has the GIL or waits for it would be waited for in the child, before any call of ours.
+    """
+    global fp_tells_of_fork, fp_has_taken_gil
+    if not Py_IsInitialized() or not _has_one_interpreter():
+        return      # telling of the fork would end the other interpreters
+    cdef PyThreadState* thread = PyGILState_GetThisThreadState()
+    if thread == NULL:
+        return
+    cdef bint takes_gil = PyThreadState_GetUnchecked() != thread
+    if takes_gil:
+        PyEval_RestoreThread(thread)
+    if PyEval_GetFrame() == NULL:
+        PyOS_BeforeFork()       # calls functions that may fork themselves
+        fp_tells_of_fork, fp_has_taken_gil = True, takes_gil
+    elif takes_gil:
+        PyEval_SaveThread()
+
+
+cdef void _tell_of_end(void (*tell)() noexcept nogil) noexcept nogil:
+    global fp_tells_of_fork
+    cdef bint gives_gil_back = fp_has_taken_gil
+    if fp_tells_of_fork:
+        fp_tells_of_fork = False
+        tell()
+        if gives_gil_back:
+            PyEval_SaveThread()
+
+
+cdef void _in_parent() noexcept nogil:
+    _tell_of_end(PyOS_AfterFork_Parent)
+
+
+cdef void _in_child() noexcept nogil:
     global _forks
     _forks += 1
+    _tell_of_end(PyOS_AfterFork_Child)
 
 
 cdef bint is_fork_unknown() noexcept nogil:
@@ -68,6 +136,6 @@ def catch_up():
     catch_up_with_fork()
 
 
-if pthread_atfork(NULL, NULL, _count) != 0:
+if pthread_atfork(_before, _in_parent, _in_child) != 0:
     raise MemoryError("no memory to watch for forks")
 os.register_at_fork(after_in_child=_after_fork)

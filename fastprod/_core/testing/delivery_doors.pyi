@@ -1,10 +1,16 @@
-"""Doors to results and to the order of callbacks."""
+"""Doors to results, to the order of callbacks, and to forks as a server's in C."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 def sorted_for_test(indexes: Sequence[int]) -> tuple[list[int], int]:
     """Return in which order callbacks attached to these records run, and the comparisons made."""
+
+def fork_as_server(function: Callable[[], object], keeps_gil: bool) -> int:
+    """Fork as a server in C does, in a thread that runs no Python code; return the child's pid.
+
+    The child calls the function, and ends. Without `keeps_gil` the GIL is free while it forks.
+    """
 
 @final
 class IncompleteForTest:

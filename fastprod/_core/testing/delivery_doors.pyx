@@ -1,8 +1,21 @@
-"""Doors to results and to the order of callbacks."""
+"""Doors to results, to the order of callbacks, and to forks as a server's in C."""
+import traceback
+
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 cimport cython
+from cpython.ref cimport Py_DECREF, Py_INCREF
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef unsigned long pthread_t
+    int pthread_create(pthread_t* thread, void* settings, void* (*run)(void*) noexcept nogil,
+                       void* argument)
+    int pthread_join(pthread_t thread, void** returned)
+
+cdef extern from "<unistd.h>" nogil:
+    int fork()
+    void _exit(int code)
 
 from fastprod._core.bytes.fp_status cimport FP_OK, FpStatus
 from fastprod._core.bytes.sync cimport fp_add_i32, fp_load_i32, fp_now_ns
@@ -241,3 +254,43 @@ cdef class IncompleteForTest:
     @property
     def drives_begun(self):
         return fp_load_i32(&self.drives)
+
+
+cdef struct Fork:
+    void* function
+    bint keeps_gil
+    int pid
+
+
+cdef int _run_to_the_end(object function) noexcept:
+    try:
+        function()
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+cdef void* _fork(void* argument) noexcept nogil:
+    cdef Fork* asked = <Fork*>argument
+    with gil:       # GIL: it is a server that has Python in it
+        if asked.keeps_gil:
+            asked.pid = fork()
+        else:
+            with nogil:
+                asked.pid = fork()
+        if asked.pid == 0:
+            _exit(_run_to_the_end(<object>asked.function))
+    return NULL
+
+
+def fork_as_server(function, keeps_gil):
+    """Fork as a server in C does, in a thread that runs no Python code; the child's pid."""
+    cdef Fork asked = Fork(<void*>function, keeps_gil, -1)
+    cdef pthread_t server
+    Py_INCREF(function)     # the child frees what the calling thread holds
+    with nogil:
+        if pthread_create(&server, NULL, _fork, &asked) == 0:
+            pthread_join(server, NULL)
+    Py_DECREF(function)
+    return asked.pid
