@@ -255,7 +255,7 @@ def rest_steps() -> list[Step]:
         ),
         pytest_step(
             "properties",
-            "every example of the properties, of which `make test` tries a third",
+            "every example of the properties, of which `make test` tries a tenth",
             3_600,
             *("tests/property", "--ignore", "tests/property/test_sasl_fuzz.py"),
         ),

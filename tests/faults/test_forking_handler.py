@@ -174,10 +174,15 @@ def test_a_handler_that_forks_while_a_producer_is_made(mock_cluster: MockCluster
     ("call", "step"),
     [
         ("producer.send(topic, b'x').result(20)", 7),
-        ("producer.send(topic, b'x', on_delivery=lambda *_: None).result(20)", 7),
         ("producer.send_many(topic, [b'x'] * 9).result(20)", 7),
-        ("producer.append_columns(topic=topic, values=[b'x'] * 9).result(20)", 7),
-        ("producer.warmup(topic, timeout=20)", 7),
+        *(
+            pytest.param(call, 7, marks=pytest.mark.slow)
+            for call in (
+                "producer.send(topic, b'x', on_delivery=lambda *_: None).result(20)",
+                "producer.append_columns(topic=topic, values=[b'x'] * 9).result(20)",
+                "producer.warmup(topic, timeout=20)",
+            )
+        ),
     ],
 )
 def test_a_handler_that_forks_in_a_call_leaves_no_child_waiting_for_the_parents_answer(

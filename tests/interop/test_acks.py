@@ -76,6 +76,7 @@ def test_records_are_there_once_and_in_order_with_any_acks(
             due = batch.number("lastSequence") + 1
 
 
+@pytest.mark.slow
 def test_too_few_replicas_in_sync_means_retries_then_expiry_and_no_record_twice(
     kafka3: KafkaCluster, topic: TopicFactory
 ) -> None:

@@ -35,6 +35,8 @@ TIMEOUT_S = 30.0
 PARTITIONS = 3
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 MODES = ("plain", "idempotent")
+# Each run of Java takes seconds: `make test` has these of the codecs.
+JAVA_CODECS = ("none", "zstd")
 NOW_MS = time.time_ns() // 1_000_000 - 60_000
 JAVA = "Java (ProducerPerformance)"
 SENT = "sends with and without idempotence, with each codec"
@@ -269,7 +271,10 @@ def with_java(servers: str, topic: str, idempotent: bool, codec: str, folder: Pa
     assert f"{len(RECORDS)} records sent" in done.stdout
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    "codec",
+    [pytest.param(each, marks=[] if each in JAVA_CODECS else pytest.mark.slow) for each in CODECS],
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_consumer_finds_what_the_java_producer_sent(
     mode: str,
@@ -301,9 +306,11 @@ def test_every_consumer_finds_what_the_java_producer_sent(
 
 
 def test_the_table_of_clients_is_complete(tried: dict[tuple[str, str, str], Tried]) -> None:
-    clients = [*PRODUCERS, JAVA]
-    wanted = {(client, mode, codec) for client in clients for mode in MODES for codec in CODECS}
-    assert tried.keys() == wanted
+    codecs = {**dict.fromkeys(PRODUCERS, tuple(CODECS)), JAVA: JAVA_CODECS}
+    wanted = {
+        (client, mode, codec) for client in codecs for mode in MODES for codec in codecs[client]
+    }
+    assert wanted <= tried.keys()
     for row in tried.values():
         assert row.records_by_consumer == dict.fromkeys(CONSUMERS, len(RECORDS))
 

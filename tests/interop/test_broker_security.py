@@ -381,7 +381,9 @@ def test_librdkafka_manages_acls() -> None:
         assert broker.acls == []
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize(
+    "mechanism", [pytest.param("PLAIN", marks=pytest.mark.slow), "SCRAM-SHA-256"]
+)
 def test_apache_kafkas_tools_take_the_files_for_clients(tmp_path: Path, mechanism: str) -> None:
     """Java's own Properties and JAAS read any password that stands there."""
     kafka_jars.resolve()

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from conftest import TopicFactory
 from fastprod import KafkaProducer
 from fastprod.errors import DeliveryTimeoutError
@@ -124,6 +126,7 @@ def killing(killer: Killer, count: int) -> Iterator[threading.Event]:
 
 
 @time_limit(1200, least_s=150)
+@pytest.mark.long
 def test_killed_leaders_cost_no_record_and_double_none(
     kafka3: KafkaCluster, topic: TopicFactory
 ) -> None:

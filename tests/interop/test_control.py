@@ -19,7 +19,6 @@ from support.records.readers import end_offsets, read_with_confluent, read_with_
 RECORDS_PER_PARTITION = 50
 FIRST_TIMESTAMP_MS = 1_000
 HEADERS: list[tuple[str, bytes]] = [("empty", b""), ("twice", b"1"), ("twice", b"2")]
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -61,7 +60,14 @@ def produce_with_kafka_python(kafka: KafkaCluster, name: str, partitions: int) -
     producer.close(timeout=5)
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    "codec",
+    [
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("gzip", "snappy", "lz4")),
+        "none",
+        "zstd",
+    ],
+)
 def test_what_confluent_writes_both_readers_and_kafkas_dump_tool_read_back(
     kafka: KafkaCluster, topic: TopicFactory, codec: str
 ) -> None:
@@ -120,6 +126,7 @@ def test_dump_log_raises_when_one_bit_of_a_record_differs(
         kafka.dump_log(name, 0)
 
 
+@pytest.mark.slow
 def test_three_nodes_survive_the_killed_leader_and_take_it_back(
     kafka3: KafkaCluster, topic: TopicFactory
 ) -> None:

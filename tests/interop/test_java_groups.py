@@ -56,7 +56,8 @@ def assert_committed_once(members: list[JavaMember], ends: dict[int, int]) -> No
         assert position == end
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.slow), "consumer"])
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_members_share_what_comes_each_record_once(
     protocol: str, client_row: ClientRow
 ) -> None:

@@ -73,6 +73,7 @@ def send_verifiably(broker: Broker, settings: Path) -> dict[int, dict[int, bytes
     return acknowledged
 
 
+@pytest.mark.slow
 def test_kafkas_verifiable_tools_agree_on_each_record(
     client_row: ClientRow, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ def open_partitions(kafka: KafkaCluster, names: list[str]) -> None:
                 producer.send(name, b"first", partition=partition).result(TIMEOUT_S)
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.slow), "lz4"])
 def test_totals_are_what_kafka_has_in_its_log(
     kafka: KafkaCluster, topic: TopicFactory, codec: str
 ) -> None:

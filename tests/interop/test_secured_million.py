@@ -128,6 +128,7 @@ def over_sasl_ssl(broker: OwnBroker, authority: CertificateAuthority, folder: Pa
 
 
 @time_limit(2_400)
+@pytest.mark.long
 def test_a_million_records_are_in_our_secured_broker_and_four_clients_find_them(
     authority: CertificateAuthority, tmp_path: Path
 ) -> None:

@@ -172,18 +172,18 @@ def test_a_send_to_a_partition_that_is_not_there_yet_waits_for_it(
 
 
 @pytest.fixture
-def kafka3_without_creation() -> Iterator[KafkaCluster]:
-    """Three nodes where a topic is made by an administrator or not at all."""
-    with KafkaCluster(nodes=3, config={"auto.create.topics.enable": "false"}) as cluster:
+def kafka_without_creation() -> Iterator[KafkaCluster]:
+    """Where a topic is made by an administrator or not at all."""
+    with KafkaCluster(nodes=1, config={"auto.create.topics.enable": "false"}) as cluster:
         yield cluster
 
 
 @pytest.mark.kafka
 def test_a_topic_that_nobody_makes_fails_in_time_and_one_made_meanwhile_is_found(
-    kafka3_without_creation: KafkaCluster,
+    kafka_without_creation: KafkaCluster,
 ) -> None:
     """P-A.4.4, P-A.4.5"""
-    servers = kafka3_without_creation.bootstrap_servers
+    servers = kafka_without_creation.bootstrap_servers
     with (
         KafkaProducer(bootstrap_servers=servers, max_block_ms=400) as hasty,
         pytest.raises(MetadataTimeoutError, match="Topic late not present"),
@@ -197,7 +197,7 @@ def test_a_topic_that_nobody_makes_fails_in_time_and_one_made_meanwhile_is_found
 
         sender = threading.Thread(target=send)
         sender.start()
-        kafka3_without_creation.create_topic("late")
+        kafka_without_creation.create_topic("late")
         sender.join()
     assert [(each.partition, each.offset) for each in found] == [(0, 0)]
 
@@ -249,10 +249,10 @@ class Stream:
 
 @pytest.mark.kafka
 def test_a_topic_that_is_deleted_and_made_again_while_records_are_sent_goes_on(
-    kafka3_without_creation: KafkaCluster,
+    kafka_without_creation: KafkaCluster,
 ) -> None:
     """P-J.3.4, P-H.4: the new topic's id is learned; what was acknowledged by it is in it, once."""
-    kafka3, name = kafka3_without_creation, "made-twice"
+    kafka3, name = kafka_without_creation, "made-twice"
     kafka3.create_topic(name, 2)
     with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
         stream = Stream(producer, name)

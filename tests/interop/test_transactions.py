@@ -276,6 +276,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(
     assert values(cluster, name) == {0: [b"same producer"] * is_new + [b"next producer"]}
 
 
+@pytest.mark.slow
 def test_a_cluster_that_changes_the_protocol_is_followed(
     topic: TopicFactory, old_kafka: KafkaCluster
 ) -> None:

@@ -47,9 +47,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 os.environ[name] = value
 
 
-@pytest.fixture(params=["kafka", "fastprod"])
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.slow), "fastprod"])
 def sink(request: pytest.FixtureRequest, spark: SparkSession, kafka: KafkaCluster) -> SparkSink:
-    """Spark's own sink, then ours: both have to do the same."""
+    """Spark's own sink, then ours: both have to do the same, and Spark's stays as it is."""
     return SparkSink(request.param, spark, kafka.bootstrap_servers)
 
 

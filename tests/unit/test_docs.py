@@ -187,15 +187,14 @@ def test_engine_files_named_in_the_design_exist() -> None:
 
 def test_functions_named_with_their_module_in_the_design_exist() -> None:
     named = re.findall(r"`(\w+)\.(\w+)`", DESIGN)
+    sources: dict[str, list[Path]] = {}
+    for path in (ROOT / "fastprod").rglob("*.p*"):
+        if path.suffix in (".pyx", ".pxd", ".py"):
+            sources.setdefault(path.stem, []).append(path)
     checked = 0
     for module, name in named:
-        sources = [
-            path
-            for suffix in ("pyx", "pxd", "py")
-            for path in (ROOT / "fastprod").rglob(f"{module}.{suffix}")
-        ]
-        if sources and name not in ("pyx", "pxd", "py"):
-            assert any(re.search(rf"\b{name}\b", path.read_text()) for path in sources), (
+        if module in sources and name not in ("pyx", "pxd", "py"):
+            assert any(re.search(rf"\b{name}\b", path.read_text()) for path in sources[module]), (
                 f"{module}.{name}"
             )
             checked += 1

@@ -29,8 +29,8 @@ def scaled(full_size: int, *, at_least: int = 1, default_percent: float = _DEFAU
 
 
 def examples(full_count: int) -> int:
-    """How many random examples of a property this run tries: a third of them in `make test`."""
-    return scaled(full_count, at_least=10, default_percent=100 / 3)
+    """How many random examples of a property this run tries: a tenth of them in `make test`."""
+    return scaled(full_count, at_least=5, default_percent=10)
 
 
 def time_limit(full_s: float, *, least_s: float = 120.0) -> pytest.MarkDecorator:

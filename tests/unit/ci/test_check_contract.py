@@ -87,5 +87,6 @@ def test_a_reason_has_to_be_one_and_to_be_true(root: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_this_checkout_has_none() -> None:
     assert check_contract.check(checkout.ROOT) == []

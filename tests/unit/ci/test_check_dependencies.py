@@ -61,6 +61,7 @@ def test_an_orderly_checkout_has_no_faults(tmp_path: Path) -> None:
     assert check_dependencies.check(made(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_this_one_has_none() -> None:
     assert check_dependencies.check(checkout.ROOT) == []
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import check_stubs
 import checkout
 
@@ -32,6 +34,7 @@ def copy_of(root: Path, stub: str | None) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_the_true_stub_passes(tmp_path: Path) -> None:
     stub = SOURCE.with_suffix(".pyi").read_text()
     assert check_stubs.check(copy_of(tmp_path, stub)) == []
@@ -48,6 +51,7 @@ def test_a_module_without_a_stub_is_found(tmp_path: Path) -> None:
     assert fault.startswith(f"{MODULE}: no .pyi, but Python sees")
 
 
+@pytest.mark.slow
 def test_a_module_that_is_not_built_is_found(tmp_path: Path) -> None:
     root = copy_of(tmp_path, "")
     (root / "fastprod" / "_core" / "never_built.pyx").write_text("")

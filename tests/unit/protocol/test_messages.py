@@ -190,7 +190,11 @@ def test_a_cut_message_is_refused_wherever_it_is_cut(case: Case) -> None:
         case.decoded(body + b"\0")
 
 
-@pytest.mark.parametrize("case", [*OLDEST.values(), *NEWEST.values()], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in OLDEST.values()), *NEWEST.values()],
+    ids=str,
+)
 def test_a_large_number_anywhere_allocates_nothing(case: Case) -> None:
     """B-D5, P-J.1.5: a length is looked at before anything is made of it."""
     body = case.encoded(sample(case))
