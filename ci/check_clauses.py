@@ -19,6 +19,7 @@ from typing import Any
 
 import checkout
 import contract
+from python_statements import statements
 
 TABLES = ("clauses", "cases", "out_of_scope")
 
@@ -98,7 +99,7 @@ def _comments(text: str) -> dict[int, str]:
 
 
 def _docstrings(node: Definition) -> str:
-    inside = [each for each in ast.walk(node) if isinstance(each, Definition)]
+    inside = [each for each in statements(node) if isinstance(each, Definition)]
     return _BREAK.join(ast.get_docstring(each) or "" for each in inside)
 
 

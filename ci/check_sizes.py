@@ -10,6 +10,7 @@ from pathlib import Path
 
 import checkout
 import source_imports
+from python_statements import statements
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
@@ -21,7 +22,7 @@ _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)?\(")
 
 def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
     """Name, first line and length of each function; its docstring does not count."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             last = node.end_lineno or node.lineno
             length = last - node.lineno + 1

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from python_statements import statements
+
 _TRIPLE_QUOTED = re.compile(r'("""|\'\'\')(?:\\.|(?!\1).)*\1', re.DOTALL)
 _COMMENT = re.compile(r"#[^\n]*")
 _FROM = re.compile(r"^\s*from\s+([\w.]+)\s+(c?)import\s+(.+)$")
@@ -40,8 +42,8 @@ def imports(path: Path) -> list[Import]:
 def _of_python(text: str, name: str) -> list[Import]:
     found = []
     tree = ast.parse(text, name)
-    unseen = {id(node) for each in ast.walk(tree) for node in _for_types_only(each)}
-    for node in ast.walk(tree):
+    unseen = {id(node) for each in statements(tree) for node in _for_types_only(each)}
+    for node in statements(tree):
         runs = id(node) not in unseen
         if isinstance(node, ast.Import):
             found += [Import(node.lineno, each.name, (), runs) for each in node.names]
@@ -56,7 +58,7 @@ def _for_types_only(node: ast.AST) -> Iterator[ast.AST]:
     """What stands in the body of `if TYPE_CHECKING:`, if the node is one."""
     if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
         for each in node.body:
-            yield from ast.walk(each)
+            yield from statements(each)
 
 
 def blank_strings(text: str) -> str:
