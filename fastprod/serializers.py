@@ -191,11 +191,18 @@ class VoidSerializer(Serializer):
 
 
 class SerializationContext(NamedTuple):
-    """What a serializer written for confluent-kafka gets beside the data."""
+    """What a serializer written for confluent-kafka gets beside the data.
+
+    Attributes:
+        topic: topic name.
+        field: "key" or "value".
+        headers: the record's, a list of (name, value) pairs as there; those that are in it when the
+            serializer returns are sent.
+    """
 
     topic: str
     field: str
-    headers: Headers
+    headers: list[tuple[str, bytes | None]]
 
 
 class BoundSerializer:
@@ -313,9 +320,7 @@ def _three_arguments(target: Any, field: str) -> Serialize:
     if count == 3:
         return target  # type: ignore[no-any-return]
     if count == 2:
-        return lambda topic, headers, data: target(
-            data, SerializationContext(topic, field, headers)
-        )
+        return _with_context(target, field)
     if count == 1:
         return lambda topic, headers, data: target(data)
     raise ConfigError(
@@ -324,6 +329,18 @@ def _three_arguments(target: Any, field: str) -> Serialize:
         key=f"{field}_serializer",
         argument_count=count,
     )
+
+
+def _with_context(target: Callable[..., Any], field: str) -> Serialize:
+    """Call as confluent-kafka does, whose serializers add headers to nothing but a list or dict."""
+
+    def serialize(topic: str, headers: Headers, data: Any) -> Any:
+        pairs = headers.to_list()
+        result = target(data, SerializationContext(topic, field, pairs))
+        headers.replace(pairs)
+        return result
+
+    return serialize
 
 
 def _argument_count(function: Callable[..., Any]) -> int:
