@@ -293,10 +293,9 @@ class Headers:
             IllegalStateError: the headers are frozen, and the pairs are others.
             TypeError: as `append`.
         """
-        given = [_pair(*_two(pair)) for pair in pairs]
-        if given != self._pairs:
+        if pairs != self._pairs:
             self._check_open("replace headers")
-            self._pairs = given
+            self._pairs = [_pair(*_two(pair)) for pair in pairs]
 
     def remove(self, name: str) -> int:
         """Remove every header of a name; return how many there were.
