@@ -275,7 +275,10 @@ class Headers:
         self._pairs.append(_pair(name, value))
 
     def append(self, pair: tuple[str, bytes | None]) -> None:
-        """`add` for a (name, value) pair: to serializers of kafka-python headers are a list.
+        """Append one header, as to the list that headers are in kafka-python.
+
+        Args:
+            pair: (name, value), as `add` takes them.
 
         Raises:
             IllegalStateError: the headers are frozen.
@@ -283,7 +286,7 @@ class Headers:
         """
         self.add(*_two(pair))
 
-    def replace(self, pairs: Iterable[tuple[str, bytes | None]]) -> None:
+    def _replace(self, pairs: Iterable[tuple[str, bytes | None]]) -> None:
         """Have these headers in place of all that there are.
 
         Args:

@@ -343,7 +343,7 @@ def _with_context(target: Callable[..., Any], field: str) -> Serialize:
     def serialize(topic: str, headers: Headers, data: Any) -> Any:
         pairs = headers.to_list()
         result = target(data, SerializationContext(topic, field, pairs))
-        headers.replace(pairs)
+        headers._replace(pairs)
         return result
 
     return serialize

@@ -140,7 +140,7 @@ def test_headers_may_be_appended_to_and_replaced() -> None:
     headers = Headers([("a", b"1")])
     headers.append(("b", None))
     assert headers.to_list() == [("a", b"1"), ("b", None)]
-    headers.replace([("c", b"3")])
+    headers._replace([("c", b"3")])
     assert headers.to_list() == [("c", b"3")]
     with pytest.raises(TypeError, match=r"must be a .name, value. pair"):
         headers.append("name")  # type: ignore[arg-type]
@@ -157,8 +157,8 @@ def test_headers_are_read_only_once_frozen() -> None:
     with pytest.raises(IllegalStateError, match="cannot remove header 'a'"):
         headers.remove("a")
     with pytest.raises(IllegalStateError, match="cannot replace headers: the record was sent"):
-        headers.replace([])
-    headers.replace(headers.to_list())
+        headers._replace([])
+    headers._replace(headers.to_list())
     assert headers.is_frozen
     assert headers.to_list() == [("a", b"1")]
 
