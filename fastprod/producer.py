@@ -502,11 +502,26 @@ class KafkaProducer(TransactionalProducer, WithdrawingProducer):
         """`send` with a ProducerRecord, or with plug-ins: the Python path."""
         if self._go_on is not None:
             self._go_on(None)
+        is_plain = type(topic) is str and (partition is None or type(partition) is int)
+        if self._plugins.only_serialize and is_plain and self._knows(topic, partition):
+            rest = (partition, timestamp_ms, on_delivery, may_block, spent_ms)
+            return self._send_serialized(topic, value, key, headers, *rest)
         record = as_record(topic, value, key, headers, partition, timestamp_ms)
         if not self._plugins.see_records:
             return self._send_bytes(*record_fields(record), on_delivery, may_block, spent_ms)
         budget_ms = self._config.max_block_ms - spent_ms if may_block and awaits_topic else 0
         return self._send_with_plugins(record, on_delivery, may_block, budget_ms, spent_ms)
+
+    def _send_serialized(self, topic: str, value: Any, key: Any, headers: Any, *rest: Any) -> Any:
+        """`_send_with_plugins` for serializers alone, where nothing waits: a third of its CPU."""
+        try:
+            self._require_open()
+            self._require_transaction()
+            fields = self._plugins.serialize_fields(topic, value, key, headers)
+            return self._send_bytes(topic, *fields, *rest)
+        except KafkaError:
+            self._count_error(topic)
+            raise
 
     def _send_with_plugins(
         self,

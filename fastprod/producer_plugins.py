@@ -10,8 +10,11 @@ from fastprod.interceptors import ProducerInterceptors
 from fastprod.metrics_reporter import MetricsReporters
 from fastprod.partitioner import BoundPartitioner
 from fastprod.plugin_loading import close_each
-from fastprod.records import ProducerRecord
+from fastprod.records import Headers, ProducerRecord
 from fastprod.serializers import BoundSerializer, close_serializers
+
+_NO_HEADERS = Headers()  # for serializers that look at none
+_NO_HEADERS.freeze()
 
 
 class ProducerPlugins:
@@ -22,6 +25,7 @@ class ProducerPlugins:
         reporters: None: there are none.
         partitioner: None: the built-in one.
         see_records: whether any of them has to do with the single record, closed or not.
+        only_serialize: whether serializers are all of those.
         is_closed: whether `close` came to its end.
     """
 
@@ -29,8 +33,8 @@ class ProducerPlugins:
         self.interceptors: ProducerInterceptors | None = None
         self.reporters: MetricsReporters | None = None
         self.partitioner: BoundPartitioner | None = None
-        self.see_records = False
-        self.is_closed = False
+        self.see_records = self.only_serialize = False
+        self.is_closed = self._need_headers = False
         self._serializers: list[BoundSerializer] = []
         self._key_serializer: BoundSerializer | None = None
         self._value_serializer: BoundSerializer | None = None
@@ -57,8 +61,10 @@ class ProducerPlugins:
                 self._serializers.append(BoundSerializer(given, values, is_key=is_key))
         self._key_serializer = next((s for s in self._serializers if s.field == "key"), None)
         self._value_serializer = next((s for s in self._serializers if s.field == "value"), None)
+        self._need_headers = any(each.needs_headers for each in self._serializers)
         found = (self.interceptors, self.partitioner, *self._serializers)
         self.see_records = any(each is not None for each in found)
+        self.only_serialize = all(each is None for each in found[:2]) and self.see_records
 
     def serialize(self, record: ProducerRecord) -> tuple[Any, Any]:
         """The record's key and value as bytes.
@@ -72,6 +78,25 @@ class ProducerPlugins:
         if self._value_serializer is not None:
             value = self._value_serializer(record.topic, record.headers, value)
         return key, value
+
+    def serialize_fields(
+        self, topic: str, value: Any, key: Any, headers: Any
+    ) -> tuple[Any, Any, Any]:
+        """Value, key and headers as the engine takes them, of a record that there is no object for.
+
+        Raises:
+            SerializationError: a serializer does not take one of them.
+            TypeError: headers that a serializer is to see are none.
+        """
+        seen = Headers(headers) if self._need_headers else _NO_HEADERS
+        if self._key_serializer is not None:
+            key = self._key_serializer(topic, seen, key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(topic, seen, value)
+        if seen is _NO_HEADERS:
+            return value, key, headers
+        seen.freeze()  # P-A.3.6
+        return value, key, seen.to_list()
 
     def close(self, *, quietly: bool) -> None:
         """Close each, whatever the others raise; each is closed once.

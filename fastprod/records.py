@@ -271,8 +271,34 @@ class Headers:
             IllegalStateError: the headers are frozen.
             TypeError: `name` is no str, or `value` neither bytes-like nor None.
         """
-        self._check_open("add", name)
+        self._check_open(f"add header {name!r}")
         self._pairs.append(_pair(name, value))
+
+    def append(self, pair: tuple[str, bytes | None]) -> None:
+        """Append one header, as to the list that headers are in kafka-python.
+
+        Args:
+            pair: (name, value), as `add` takes them.
+
+        Raises:
+            IllegalStateError: the headers are frozen.
+            TypeError: `pair` is none, or as `add`.
+        """
+        self.add(*_two(pair))
+
+    def _replace(self, pairs: Iterable[tuple[str, bytes | None]]) -> None:
+        """Have these headers in place of all that there are.
+
+        Args:
+            pairs: (name, value) pairs; copied.
+
+        Raises:
+            IllegalStateError: the headers are frozen, and the pairs are others.
+            TypeError: as `append`.
+        """
+        if pairs != self._pairs:
+            self._check_open("replace headers")
+            self._pairs = [_pair(*_two(pair)) for pair in pairs]
 
     def remove(self, name: str) -> int:
         """Remove every header of a name; return how many there were.
@@ -283,7 +309,7 @@ class Headers:
         Raises:
             IllegalStateError: the headers are frozen.
         """
-        self._check_open("remove", name)
+        self._check_open(f"remove header {name!r}")
         kept = [pair for pair in self._pairs if pair[0] != name]
         removed_count = len(self._pairs) - len(kept)
         self._pairs = kept
@@ -308,10 +334,10 @@ class Headers:
         """Return the pairs as a new list."""
         return list(self._pairs)
 
-    def _check_open(self, verb: str, name: str) -> None:
+    def _check_open(self, change: str) -> None:
         if self._frozen:
             raise IllegalStateError(
-                f"cannot {verb} header {name!r}: the record was sent, its headers are read-only; "
+                f"cannot {change}: the record was sent, its headers are read-only; "
                 f"change them before send(), in an interceptor's on_send, or in a serializer"
             )
 

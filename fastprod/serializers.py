@@ -191,11 +191,18 @@ class VoidSerializer(Serializer):
 
 
 class SerializationContext(NamedTuple):
-    """What a serializer written for confluent-kafka gets beside the data."""
+    """What a serializer written for confluent-kafka gets beside the data.
+
+    Attributes:
+        topic: topic name.
+        field: "key" or "value".
+        headers: the record's, a list of (name, value) pairs as there; those that are in it when the
+            serializer returns are sent.
+    """
 
     topic: str
     field: str
-    headers: Headers
+    headers: list[tuple[str, bytes | None]]
 
 
 class BoundSerializer:
@@ -207,18 +214,24 @@ class BoundSerializer:
         config: the settings by dotted name, for `configure`.
         is_key: whether it serializes keys.
 
+    Attributes:
+        field: "key" or "value".
+        target: the user's object, made if a class was given.
+        needs_headers: whether it looks at a record's headers; a function of the data alone does
+            not.
+
     Raises:
         ConfigError: `given` cannot be called as a serializer, or its class cannot be made.
 
     Threads: any, as far as the user's serializer allows it.
     """
 
-    __slots__ = ("_call", "_closed", "field", "target")
+    __slots__ = ("_call", "_closed", "field", "needs_headers", "target")
 
     def __init__(self, given: Any, config: Mapping[str, Any], *, is_key: bool) -> None:
         self.field = "key" if is_key else "value"
         self.target = _made(given, config, is_key)
-        self._call = _three_arguments(self.target, self.field)
+        self._call, self.needs_headers = _three_arguments(self.target, self.field)
         self._closed = False
 
     def __call__(self, topic: str, headers: Headers, data: Any) -> bytes | None:
@@ -293,16 +306,16 @@ def _is_serializer_class(kind: type) -> bool:
     return any("serialize" in base.__dict__ or "__call__" in base.__dict__ for base in kind.__mro__)
 
 
-def _three_arguments(target: Any, field: str) -> Serialize:
-    """Find out once how `target` wants to be called (contract P-C.2.1)."""
+def _three_arguments(target: Any, field: str) -> tuple[Serialize, bool]:
+    """Find out once how `target` wants to be called (P-C.2.1), and whether with headers."""
     serialize = getattr(target, "serialize", None)
     if callable(serialize):
         found: Serialize = serialize
         if _argument_count(found) == 2:  # kafka-python before 3.0
-            return lambda topic, headers, data: serialize(topic, data)
-        return found
+            return lambda topic, headers, data: serialize(topic, data), False
+        return found, True
     if isinstance(target, Serializer):
-        return target
+        return target, type(target).__module__ != __name__  # ours look at none
     if not callable(target):
         raise ConfigError(
             f"{field}_serializer = {target!r}: must be callable, or have serialize(topic, headers, "
@@ -311,19 +324,29 @@ def _three_arguments(target: Any, field: str) -> Serialize:
         )
     count = _argument_count(target)
     if count == 3:
-        return target  # type: ignore[no-any-return]
+        return target, True
     if count == 2:
-        return lambda topic, headers, data: target(
-            data, SerializationContext(topic, field, headers)
-        )
+        return _with_context(target, field), True
     if count == 1:
-        return lambda topic, headers, data: target(data)
+        return lambda topic, headers, data: target(data), False
     raise ConfigError(
         f"{field}_serializer = {plugin_name(target)}: takes {count} arguments; it must take "
         f"(data), (data, context) or (topic, headers, data)",
         key=f"{field}_serializer",
         argument_count=count,
     )
+
+
+def _with_context(target: Callable[..., Any], field: str) -> Serialize:
+    """Call as confluent-kafka does, whose serializers add headers to nothing but a list or dict."""
+
+    def serialize(topic: str, headers: Headers, data: Any) -> Any:
+        pairs = headers.to_list()
+        result = target(data, SerializationContext(topic, field, pairs))
+        headers._replace(pairs)
+        return result
+
+    return serialize
 
 
 def _argument_count(function: Callable[..., Any]) -> int:

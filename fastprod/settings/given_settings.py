@@ -153,11 +153,12 @@ def _refuse_or_ignore(key: str, name: str, value: Any, known: Mapping[str, Setti
 def _refuse_unknown(key: str, name: str, known: Mapping[str, Setting]) -> NoReturn:
     import difflib  # noqa: PLC0415
 
-    from fastprod.settings.setting_names import RENAMED  # noqa: PLC0415
+    from fastprod.settings.setting_names import IN_PLACE, RENAMED  # noqa: PLC0415
 
     nearest = difflib.get_close_matches(name, [*known, *RENAMED, JAAS], n=1)
-    if nearest:
-        hint = nearest[0].replace("_", ".") if "." in key else nearest[0]
+    if name in IN_PLACE or nearest:
+        hint = IN_PLACE.get(name) or nearest[0]
+        hint = hint.replace("_", ".") if "." in key else hint
         raise ConfigError(f"{key} is not a setting; did you mean {hint}?", key=key, nearest=hint)
     raise ConfigError(
         f"{key} is not a setting, nor near one; fastprod.config.describe() lists all", key=key

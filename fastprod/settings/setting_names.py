@@ -39,6 +39,30 @@ RENAMED: Final = {
 }
 """Settings of other clients by name, with ours that means the same."""
 
+IN_PLACE: Final = {
+    # librdkafka's
+    "message_timeout_ms": "delivery_timeout_ms",
+    "message_send_max_retries": "retries",
+    "message_max_bytes": "max_request_size",
+    "request_required_acks": "acks",
+    "queue_buffering_max_ms": "linger_ms",
+    "queue_buffering_max_kbytes": "buffer_memory",
+    "queue_buffering_max_messages": "buffer_memory",
+    "batch_num_messages": "batch_size",
+    "compression_codec": "compression_type",
+    "compression_level": "compression_gzip_level, compression_lz4_level or compression_zstd_level",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "socket_timeout_ms": "request_timeout_ms",
+    "socket_send_buffer_bytes": "send_buffer_bytes",
+    "socket_receive_buffer_bytes": "receive_buffer_bytes",
+    "receive_message_max_bytes": "max_receive_bytes",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    # also kafka-python's and aiokafka's
+    "partitioner": "partitioner_class",
+    "max_batch_size": "batch_size",
+}
+"""Settings of other clients by name, with ours to give in their place: what they take differs."""
+
 _JAVA_TLS: Final = "it chooses a part of Java's TLS"
 _AT_THE_BROKER: Final = "it says how a broker checks tokens"
 _CONSUMER: Final = "it is a setting of consumers"

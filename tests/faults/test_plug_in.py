@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fastprod import (
+    Headers,
     KafkaProducer,
     Partitioner,
     ProducerInterceptor,
@@ -21,10 +22,12 @@ from fastprod import (
 )
 from fastprod.errors import (
     BufferExhaustedError,
+    IllegalStateError,
     InvalidTopicError,
     KafkaError,
     MetadataTimeoutError,
     NotEnoughReplicasError,
+    ProducerClosedError,
     RecordDeadlineError,
     RecordTooLargeError,
     SerializationError,
@@ -235,6 +238,79 @@ def test_with_plug_ins_a_full_buffer_and_try_send_are_what_they_are_without(peer
         peer.clear_script()
         peer.release()
         producer.flush(WAIT_S)
+
+
+def by_length(topic: str, headers: Any, data: Any) -> bytes:
+    headers.add("length", b"%d" % len(data))
+    kept.append(headers)
+    return bytes(data)
+
+
+kept: list[Headers] = []
+"""What `by_length` was given."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "added"),
+    [
+        ({"value_serializer": lambda value: value}, ()),
+        ({"value_serializer": by_length, "key_serializer": str.encode}, (("length", b"3"),)),
+    ],
+)
+def test_no_object_is_made_for_a_record_that_only_serializers_see(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], added: Any
+) -> None:
+    """P-A.2.2, P-A.3.4, P-A.3.6: it cost three times as much as all else of the send."""
+    mine = Headers([("a", b"1")])
+    key: Any = "k" if "key_serializer" in settings else None
+    with quick_producer(peer, **settings) as producer:
+        producer.warmup("t", timeout=WAIT_S)
+        monkeypatch.setattr("fastprod.producer.as_record", None)
+        assert producer.send("t", b"one", key, mine, partition=1).result(WAIT_S).partition == 1
+        assert producer.try_send("t", b"two", key, {}, partition=1, timestamp_ms=5).result(WAIT_S)
+        assert (
+            len(producer.send_many("t", [b"3"], [key], partitions=[1]).result(WAIT_S).ranges) == 1
+        )
+    assert [each.value for each in peer.log("t", 1)] == [b"one", b"two", b"3"]
+    assert [each.key for each in peer.log("t", 1)] == [key and key.encode()] * 3
+    assert peer.log("t", 1)[0].headers == (("a", b"1"), *added)
+    assert mine == Headers([("a", b"1")])
+    if added:
+        with pytest.raises(IllegalStateError, match="was sent"):
+            kept[-1].add("late", b"")
+
+
+def test_what_serializers_do_wrong_is_told_alike_whether_the_topic_is_known(peer: Peer) -> None:
+    """P-A.3.2, P-A.3.12 (third and fourth row)."""
+    seen: list[Any] = []
+
+    def serialize(value: Any) -> Any:
+        seen.append(value)
+        return value.encode()
+
+    wrong: list[tuple[dict[str, Any], Any]] = [
+        ({"value": b"x"}, SerializationError),
+        ({"value": "x", "partition": "1"}, TypeError),
+        ({"value": "x", "partition": True}, TypeError),
+        ({"value": "x", "partition": -1}, ValueError),
+        ({"value": "x", "timestamp_ms": -1}, ValueError),
+        ({"value": "x", "headers": [("a", "b")]}, TypeError),
+        ({"value": "x", "on_delivery": "f"}, TypeError),
+    ]
+    producer = quick_producer(peer, value_serializer=serialize)
+    for _ in range(2):
+        before = error_total(producer)
+        for arguments, kind in wrong:
+            with pytest.raises(kind):
+                producer.send("t", **arguments)
+        assert error_total(producer) == before + 1
+        producer.warmup("t", timeout=WAIT_S)
+    producer.close()
+    seen.clear()
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", "x")
+    assert seen == []
+    assert peer.requests(PRODUCE) == []
 
 
 def test_plug_ins_see_their_record_once_however_often_it_is_sent(peer: Peer) -> None:

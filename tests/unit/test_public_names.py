@@ -73,7 +73,7 @@ OF_CLASSES = {
         "result",
         "topic",
     },
-    fastprod.Headers: {"add", "all", "freeze", "is_frozen", "last", "remove", "to_list"},
+    fastprod.Headers: {"add", "all", "append", "freeze", "is_frozen", "last", "remove", "to_list"},
     fastprod.ProducerRecord: {"headers", "key", "partition", "timestamp_ms", "topic", "value"},
     fastprod.ConsumerGroupMetadata: {
         *NAMED_TUPLE,

@@ -136,6 +136,16 @@ def test_removing_a_header_removes_all_of_its_name() -> None:
         headers.last("a")
 
 
+def test_headers_may_be_appended_to_and_replaced() -> None:
+    headers = Headers([("a", b"1")])
+    headers.append(("b", None))
+    assert headers.to_list() == [("a", b"1"), ("b", None)]
+    headers._replace([("c", b"3")])
+    assert headers.to_list() == [("c", b"3")]
+    with pytest.raises(TypeError, match=r"must be a .name, value. pair"):
+        headers.append("name")  # type: ignore[arg-type]
+
+
 def test_headers_are_read_only_once_frozen() -> None:
     """P-A.2.2, P-L.19."""
     headers = Headers([("a", b"1")])
@@ -146,6 +156,9 @@ def test_headers_are_read_only_once_frozen() -> None:
         headers.add("b", b"2")
     with pytest.raises(IllegalStateError, match="cannot remove header 'a'"):
         headers.remove("a")
+    with pytest.raises(IllegalStateError, match="cannot replace headers: the record was sent"):
+        headers._replace([])
+    headers._replace(headers.to_list())
     assert headers.is_frozen
     assert headers.to_list() == [("a", b"1")]
 

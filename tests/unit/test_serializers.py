@@ -208,6 +208,41 @@ def test_serializers_may_add_headers() -> None:
     assert headers.to_list() == [("via", b"orders")]
 
 
+def appending(data: Any, context: Any) -> bytes:
+    """As confluent-kafka's header_schema_id_serializer, and others of its kind."""
+    if not isinstance(context.headers, list):
+        raise TypeError("Invalid headers type")
+    context.headers.append((f"__{context.field}_schema_id", b"\x01"))
+    return str(data).encode()
+
+
+class Appending:
+    """As a serializer of kafka-python, to which headers are a list."""
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> bytes:
+        headers.append(("via", topic.encode()))
+        return str(data).encode()
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [(appending, ("__value_schema_id", b"\x01")), (Appending(), ("via", b"orders"))],
+)
+def test_other_clients_serializers_may_add_headers(given: Any, added: tuple[str, bytes]) -> None:
+    headers = Headers([("a", b"1")])
+    assert bound(given)("orders", headers, 5) == b"5"
+    assert headers.to_list() == [("a", b"1"), added]
+
+
+def test_what_a_context_has_for_a_header_must_be_one() -> None:
+    def wrong(data: Any, context: Any) -> bytes:
+        context.headers.append("schema")
+        return b""
+
+    with pytest.raises(SerializationError, match=r"must be a \(name, value\) pair"):
+        bound(wrong)("orders", Headers(), 5)
+
+
 def two(data: Any, context: Any) -> bytes:
     return f"{data}/{context.topic}/{context.field}/{len(context.headers)}".encode()
 
@@ -255,6 +290,18 @@ def test_confluents_serializers_are_accepted() -> None:
     theirs = importlib.import_module("confluent_kafka.serialization")
     assert serialized(theirs.StringSerializer("utf_8"), "v") == b"v"
     assert serialized(theirs.IntegerSerializer(), 1) == b"\x00\x00\x00\x01"
+
+
+def test_confluents_schema_ids_may_be_in_the_headers() -> None:
+    theirs = importlib.import_module("confluent_kafka.schema_registry")
+    avro = importlib.import_module("confluent_kafka.schema_registry.avro")
+    registry = theirs.SchemaRegistryClient.new_client({"url": "mock://"})
+    serializer = avro.AvroSerializer(
+        registry, '"string"', conf={"schema.id.serializer": theirs.header_schema_id_serializer}
+    )
+    headers = Headers()
+    assert bound(serializer)("orders", headers, "v") == b"\x02v"
+    assert [name for name, _ in headers] == ["__value_schema_id"]
 
 
 @pytest.mark.parametrize("given", [lambda: b"", lambda a, b, c, d: b"", 5, "text"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from fastprod.config import SETTINGS, ProducerConfig
 from fastprod.errors import ConfigError
 from fastprod.settings.given_settings import JAAS
-from fastprod.settings.setting_names import IGNORED, REFUSED, RENAMED, WORDS
+from fastprod.settings.setting_names import IGNORED, IN_PLACE, REFUSED, RENAMED, WORDS
 
 VALUES: dict[str, Any] = {
     "bootstrap_servers": "h:1",
@@ -132,6 +133,18 @@ def test_words_of_librdkafka_that_mean_nothing_special() -> None:
 @pytest.mark.parametrize("name", ["queue.buffering.max.ms", "ssl.ca.locations", "sasl.usernam"])
 def test_other_names_of_librdkafka_are_refused_with_the_nearest(name: str) -> None:
     assert f"{name} is not a setting" in refused({name: "hunter2"})
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_names_of_other_clients_lead_to_what_is_given_in_their_place(name: str) -> None:
+    """The nearest name of `message.timeout.ms` is `request.timeout.ms`, which is something else."""
+    assert name not in SETTINGS
+    assert set(re.findall(r"\w+_\w+|acks|retries", IN_PLACE[name])) <= set(SETTINGS)
+    dotted = IN_PLACE[name].replace("_", ".")
+    assert refused({name.replace("_", "."): "1"}).endswith(
+        f"not a setting; did you mean {dotted if '_' in name else IN_PLACE[name]}?"
+    )
+    assert refused({name: "1"}).endswith(f"not a setting; did you mean {IN_PLACE[name]}?")
 
 
 def test_names_near_an_alias_lead_to_it() -> None:
