@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -192,6 +195,44 @@ def test_a_future_of_the_other_producer_is_awaited_too(peer: Peer) -> None:
     with quick_producer(peer) as producer:
         producer.warmup("t", timeout=WAIT_S)
         asyncio.run(main())
+
+
+class FullLoop(asyncio.SelectorEventLoop):
+    """The process has no descriptor left for what it is to watch."""
+
+    def add_reader(self, *_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+CALLS: dict[str, Callable[[AsyncProducer], Any]] = {
+    "send": lambda producer: producer.send("t", b"x", partition=0),
+    "deadline": lambda producer: producer.send("t", b"x", partition=0, deadline=WAIT_S),
+    "send_many": lambda producer: producer.send_many("t", [b"x"], partitions=[0]),
+    "send_nowait": lambda producer: producer.send_nowait("t", b"x", partition=0),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("serializer", [None, bytes])
+def test_what_no_loop_could_await_is_not_sent(
+    peer: Peer, call: Callable[[AsyncProducer], Any], serializer: type[bytes] | None
+) -> None:
+    """Outside of every loop, as in a thread of a web framework's, or in one of another kind."""
+    producer = quick_async_producer(peer, value_serializer=serializer)
+    asyncio.run(producer.warmup("t"))
+
+    async def in_loop() -> None:
+        await call(producer)
+
+    def in_no_loop() -> None:
+        in_loop().send(None)
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        in_no_loop()
+    with asyncio.Runner(loop_factory=FullLoop) as runner, pytest.raises(OSError, match="open files"):
+        runner.run(in_loop())
+    asyncio.run(producer.close())
+    assert peer.values("t", 0) == []
 
 
 def test_a_loop_that_is_blocked_finds_everything_done_when_it_goes_on(peer: Peer) -> None:
