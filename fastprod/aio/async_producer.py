@@ -12,7 +12,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from fastprod._core.delivery.async_record_future import AsyncRecordFuture, await_future
+from fastprod._core.delivery.async_record_future import (
+    AsyncRecordFuture,
+    await_future,
+    need_loop,
+)
 from fastprod._core.delivery.future import RecordFuture
 from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod._core.producer.flush_turn import FlushTurn
@@ -174,12 +178,13 @@ class AsyncProducer(AsyncTransactions):
             (`warmup` waits for it), with BufferExhaustedError if buffer_memory is full.
 
         Raises:
-            RuntimeError: no event loop runs in this thread.
+            RuntimeError: no event loop runs in this thread, and nothing is queued.
             SerializationError, TypeError, ValueError, ProducerClosedError: as `KafkaProducer.send`.
 
         Never waits.  Source: KafkaProducer.send; contract P-A.3.18.
         """
         if deadline is None:
+            need_loop()
             return await_future(
                 self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
             )
@@ -238,6 +243,7 @@ class AsyncProducer(AsyncTransactions):
         self, of: Any, call: Callable[..., BulkFuture], /, *args: Any, **more: Any
     ) -> BulkMetadata:
         self._producer._not_open()
+        need_loop()
         missing = await self._missing(of)
         bulk = await self._bulk_thread.run(missing, call, *args, **more)
         try:

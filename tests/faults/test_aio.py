@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
+from fastprod import RecordMetadata
 from fastprod.aio import AsyncProducer
 from fastprod.errors import DeliveryTimeoutError
 from fastprod.protocol.api_keys import METADATA, PRODUCE
@@ -192,6 +196,94 @@ def test_a_future_of_the_other_producer_is_awaited_too(peer: Peer) -> None:
     with quick_producer(peer) as producer:
         producer.warmup("t", timeout=WAIT_S)
         asyncio.run(main())
+
+
+class NestingLoop(asyncio.SelectorEventLoop):
+    """As nest_asyncio makes it, which lets a notebook's loop run from within."""
+
+    _nest_patched = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._failures: list[Any] = []
+        self.set_exception_handler(lambda _, context: self._failures.append(context))
+
+    def run_within(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        outer = asyncio.current_task(self)
+        assert outer is not None
+        asyncio.tasks._leave_task(self, outer)
+        try:
+            task = self.create_task(asyncio.wait_for(coroutine, WAIT_S))
+            while not task.done():
+                self._run_once()  # type: ignore[attr-defined]
+                assert self._failures == []
+            return task.result()
+        finally:
+            asyncio.tasks._enter_task(self, outer)
+
+
+def test_a_task_that_was_woken_runs_the_loop_within(peer: Peer) -> None:
+    """There others are woken too: those of the same batch, and those of later ones."""
+    loop = NestingLoop()
+
+    async def send(producer: AsyncProducer) -> RecordMetadata:
+        return await producer.send("t", b"within", partition=0)
+
+    async def main() -> None:
+        async with quick_async_producer(peer) as producer:
+            await producer.warmup("t")
+            future, *others = [producer.send_nowait("t", b"x", partition=0) for _ in range(3)]
+            gathered = asyncio.gather(*others)
+            for offset in range(3, 6):
+                await future
+                assert loop.run_within(send(producer)).offset == offset
+                future = producer.send_nowait("t", b"x", partition=1)
+            assert [each.offset for each in await gathered] == [1, 2]
+            await asyncio.wait_for(future, WAIT_S)
+
+    loop.run_until_complete(asyncio.wait_for(main(), WAIT_S))
+    loop.close()
+
+
+class FullLoop(asyncio.SelectorEventLoop):
+    """The process has no descriptor left for what it is to watch."""
+
+    def add_reader(self, *_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+CALLS: dict[str, Callable[[AsyncProducer], Any]] = {
+    "send": lambda producer: producer.send("t", b"x", partition=0),
+    "deadline": lambda producer: producer.send("t", b"x", partition=0, deadline=WAIT_S),
+    "send_many": lambda producer: producer.send_many("t", [b"x"], partitions=[0]),
+    "send_nowait": lambda producer: producer.send_nowait("t", b"x", partition=0),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("serializer", [None, bytes])
+def test_what_no_loop_could_await_is_not_sent(
+    peer: Peer, call: Callable[[AsyncProducer], Any], serializer: type[bytes] | None
+) -> None:
+    """Outside of every loop, as in a thread of a web framework's, or in one of another kind."""
+    producer = quick_async_producer(peer, value_serializer=serializer)
+    asyncio.run(producer.warmup("t"))
+
+    async def in_loop() -> None:
+        await call(producer)
+
+    def in_no_loop() -> None:
+        in_loop().send(None)
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        in_no_loop()
+    with (
+        asyncio.Runner(loop_factory=FullLoop) as runner,
+        pytest.raises(OSError, match="open files"),
+    ):
+        runner.run(in_loop())
+    asyncio.run(producer.close())
+    assert peer.values("t", 0) == []
 
 
 def test_a_loop_that_is_blocked_finds_everything_done_when_it_goes_on(peer: Peer) -> None:

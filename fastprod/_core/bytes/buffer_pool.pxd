@@ -28,6 +28,7 @@ cdef struct Waiter:
     bint closed             # the pool closed while waiting
     WakeUp notify           # called, under the lock, instead of `cond`; NULL: somebody is blocked
     void* argument
+    Waiter* before          # in line; NULL: it is the first
     Waiter* next
 
 cdef struct BufferPool:

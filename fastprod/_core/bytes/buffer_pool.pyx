@@ -283,17 +283,15 @@ cdef void _tell(Waiter* waiter) noexcept nogil:
 
 
 cdef void _leave(BufferPool* pool, Waiter* waiter) noexcept nogil:
-    cdef Waiter* before = NULL
-    cdef Waiter* at = pool.first_waiter
-    while at != waiter:
-        before = at
-        at = at.next
-    if before == NULL:
+    if waiter.before == NULL:
         pool.first_waiter = waiter.next
     else:
-        before.next = waiter.next
-    if pool.last_waiter == waiter:
-        pool.last_waiter = before
+        waiter.before.next = waiter.next
+    if waiter.next == NULL:
+        pool.last_waiter = waiter.before
+    else:
+        waiter.next.before = waiter.before
+    waiter.before = NULL
     waiter.next = NULL
     waiter.queued = False
     fp_add_i32(&pool.waiting, -1)
@@ -307,8 +305,10 @@ cdef void _enter(BufferPool* pool, Waiter* waiter) noexcept nogil:
         pool.last_waiter = waiter
     elif waiter.is_delivery:
         waiter.next = pool.first_waiter
+        waiter.next.before = waiter
         pool.first_waiter = waiter
     else:
+        waiter.before = pool.last_waiter
         pool.last_waiter.next = waiter
         pool.last_waiter = waiter
     fp_add_i32(&pool.waiting, 1)

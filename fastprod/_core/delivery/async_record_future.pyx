@@ -110,4 +110,12 @@ def await_future(RecordFuture record):
     return await_record(record)
 
 
+def need_loop():
+    """Raise what `await_future` would: before something is queued that nobody could await.
+
+    Never blocks.
+    """
+    running_reader()
+
+
 set_await(await_future)

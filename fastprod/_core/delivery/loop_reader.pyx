@@ -69,6 +69,12 @@ cdef class LoopReader:
             while item.next != NULL:
                 item = item.next
             self.last = item
+        loop = self.loop_ref()
+        if self.first != NULL and getattr(loop, "_nest_patched", False):
+            # By nest_asyncio: what is woken may run the loop within. That finds the others too, by
+            # another handle, for the context of this one's is in use.
+            loop.add_reader(self.queue.wake.read_fd, self._read)
+            loop_queue_signal(self.queue)
         try:
             self._wake_some()
         finally:

@@ -25,6 +25,7 @@ from fastprod._core.delivery.fork_watch cimport is_fork_unknown
 from fastprod._core.delivery.future cimport (
     CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
+from fastprod._core.delivery.loop_reader cimport running_reader
 from fastprod._core.delivery.result cimport fork_epoch
 from fastprod._core.delivery.wait_habit cimport note_send
 from fastprod._core.engine.accumulator cimport (
@@ -262,8 +263,9 @@ cdef class ProducerBase:
             An AsyncRecordFuture; or a MemoryTurn, for `_continue_send`; or None: the topic or the
             partition is not known yet, or the record is not for this way.
 
-        Raises as `send`.
+        Raises as `send`, and as `need_loop`, before anything is queued.
         """
+        running_reader()
         if not self.is_simple or not PyUnicode_CheckExact(topic):
             return None
         found = self._send(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -108,6 +109,24 @@ def test_who_leaves_the_line_gives_back_what_came_for_it(peer: Peer, how: str) -
         gc.collect()
         peer.wait_until(lambda: free_bytes(producer) == total_bytes(producer))
         assert waiting(producer) == 0
+
+
+def test_leaving_a_long_line_costs_the_same_at_either_end(peer: Peer) -> None:
+    """A group of tasks that is cancelled leaves in any order."""
+    seconds: list[float] = []
+
+    async def main() -> None:
+        for step in (1, -1):
+            turns = [turn_for(producer) for _ in range(20_000)]
+            began_s = time.thread_time()
+            for turn in turns[::step]:
+                turn.cancel()
+            seconds.append(time.thread_time() - began_s)
+
+    with full_producer(peer) as producer:
+        asyncio.run(main())
+        assert waiting(producer) == 0
+    assert seconds[1] < 5 * seconds[0] + 0.05
 
 
 def test_a_producer_that_closes_refuses_who_awaits_memory(peer: Peer) -> None:
