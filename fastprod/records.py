@@ -248,8 +248,11 @@ class Headers:
             self._pairs = []
         elif isinstance(pairs, Mapping):
             self._pairs = [_pair(name, value) for name, value in pairs.items()]
-        else:
+        elif isinstance(pairs, Iterable):
             self._pairs = [_pair(*_two(pair)) for pair in pairs]
+        else:
+            kind = type(pairs).__name__
+            raise TypeError(f"headers must be (name, value) pairs or a mapping, not {kind}")
 
     @property
     def is_frozen(self) -> bool:

@@ -45,6 +45,11 @@ def gather(
 
     Blocks: for the disk, if a value refers to a file.
     """
+    if not isinstance(settings, Mapping | None):
+        raise ConfigError(
+            f"the settings must be a mapping, not {type(settings).__name__}; brokers are given as "
+            f"bootstrap_servers='host:port'"
+        )
     found: dict[str, Given] = {}
     jaas: list[tuple[str, Any]] = []
     for key, value in itertools.chain((settings or {}).items(), more.items()):

@@ -189,6 +189,12 @@ def test_a_name_that_is_no_str_is_refused() -> None:
         ProducerConfig(keys, bootstrap_servers="h:1")
 
 
+def test_settings_that_are_no_mapping_are_refused_with_the_way_to_give_brokers() -> None:
+    address: Any = "host:9092"
+    with pytest.raises(ConfigError, match="not str; brokers are given as bootstrap_servers="):
+        ProducerConfig(address)
+
+
 def test_bootstrap_servers_are_required() -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
         ProducerConfig()

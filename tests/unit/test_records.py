@@ -172,6 +172,7 @@ def test_headers_are_read_only_once_frozen() -> None:
         ([("a", 1)], "value of header 'a' must be bytes or None, not int"),
         ([("a",)], "must be a .name, value. pair"),
         ([5], "must be a .name, value. pair"),
+        (5, "must be .name, value. pairs or a mapping, not int"),
     ],
 )
 def test_headers_of_wrong_types_are_refused(pairs: Any, text: str) -> None:

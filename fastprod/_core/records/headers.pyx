@@ -122,12 +122,20 @@ cdef int _encode(object headers, uint8_t* out, int64_t size) except -1:
     return 0
 
 
+cdef list _listed(object headers):
+    """Any mapping or iterable, copied: they are walked twice, and counted."""
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    if not hasattr(pairs, "__iter__"):
+        raise TypeError(
+            f"headers must be (name, value) pairs or a mapping, not {kind_of(headers)}")
+    return list(pairs)
+
+
 cdef bytes encode_headers(object headers):
     cdef int64_t size
     cdef bytes encoded
     if type(headers) is not list and type(headers) is not tuple and type(headers) is not dict:
-        # Walked twice below, and counted: any other mapping or iterable is copied first.
-        headers = list(headers.items() if hasattr(headers, "items") else headers)
+        headers = _listed(headers)
     size = _size(headers)
     if size > 0x7FFFFFFF:
         raise ValueError(f"headers of {size:,} bytes do not fit a record")

@@ -117,6 +117,8 @@ def test_any_contiguous_buffer_is_a_value() -> None:
 
 def test_what_is_no_header_is_refused_by_name() -> None:
     encode: Any = encode_headers_for_test
+    with pytest.raises(TypeError, match=r"must be \(name, value\) pairs or a mapping, not int"):
+        encode(5)
     with pytest.raises(TypeError, match="name must be a str, not int"):
         encode([(1, b"")])
     with pytest.raises(TypeError, match=r"value of header 'a' must be bytes.*not str"):
