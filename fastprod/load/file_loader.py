@@ -75,7 +75,7 @@ class FileLoader:
         for split in splits:
             row = 0
             for batch in self._reader.batches(split):
-                for piece in self._rate_limiter.pieces(batch.num_rows, batch.nbytes):
+                for piece in self._rate_limiter.pieces(batch.num_rows, self._limited_bytes(batch)):
                     rows = batch.slice(piece.start, piece.stop - piece.start)
                     try:
                         future = self._append(rows)
@@ -93,6 +93,11 @@ class FileLoader:
         """Wait for what was sent; each record has delivery.timeout.ms at most."""
         while self._pending:
             self._settle_oldest()
+
+    def _limited_bytes(self, rows: pyarrow.RecordBatch) -> int:
+        """Bytes of keys and values, without those of other columns."""
+        names = ["key", "value"] if self._reader.mapping.key else ["value"]
+        return sum(rows.column(name).nbytes for name in names)
 
     def _append(self, rows: pyarrow.RecordBatch) -> BulkFuture:
         mapping = self._reader.mapping

@@ -36,7 +36,7 @@ class RateLimiter:
 
         Args:
             row_count: rows of the batch.
-            byte_count: bytes of the batch; rows count as equally long.
+            byte_count: bytes of the batch that are limited; rows count as equally long.
 
         Blocks: between two pieces, and before the first as long as earlier batches require.
         """

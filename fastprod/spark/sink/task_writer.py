@@ -104,9 +104,14 @@ class _Task:
             self._producer = producer_cache.producer_for(self._options.settings)
             self._report.client_id = self._producer.config.client_id
             self._before = _totals(self._producer)
-        for piece in self._rate_limiter.pieces(batch.num_rows, batch.nbytes):
+        for piece in self._rate_limiter.pieces(batch.num_rows, self._limited_bytes(batch)):
             self._send(batch.slice(piece.start, piece.stop - piece.start), self._producer)
             self._settle_done()
+
+    def _limited_bytes(self, batch: pyarrow.RecordBatch) -> int:
+        """Bytes of keys and values: other columns, which may be no part of a record, are free."""
+        columns = (self._plan.key, self._plan.value)
+        return sum(batch.column(each).nbytes for each in columns if each is not None)
 
     def _send(self, batch: pyarrow.RecordBatch, producer: KafkaProducer) -> None:
         first_row = self._row_count

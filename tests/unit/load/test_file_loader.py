@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -12,6 +13,7 @@ from fastprod.load.column_mapping import ColumnMapping
 from fastprod.load.file_loader import FileLoader
 from fastprod.load.file_splits import FileSplit, split_file
 from fastprod.load.input_files import InputError, find_files
+from fastprod.load.rate_limiter import RateLimiter
 from fastprod.load.split_reader import SplitReader
 from fastprod.producer import KafkaProducer
 from fastprod.protocol.api_keys import PRODUCE
@@ -86,3 +88,25 @@ def test_the_row_at_fault_is_named_not_one_that_shared_its_batch(
     assert loader.first_error is not None
     assert "a.txt, bytes 10 to 19, row 2 (from 0): " in loader.first_error
     assert "too late" in loader.first_error
+
+
+def test_headers_take_none_of_the_rate(
+    single: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    pieces = RateLimiter.pieces
+
+    def noting(limiter: RateLimiter, row_count: int, byte_count: int) -> Iterator[slice]:
+        told.append(byte_count)
+        return pieces(limiter, row_count, byte_count)
+
+    monkeypatch.setattr(RateLimiter, "pieces", noting)
+    path = tmp_path / "a.csv"
+    path.write_text(f"value,h\nv,{'x' * 1000}\n")
+    reader = SplitReader("csv", ColumnMapping("value", header_columns=(("h", "h"),)))
+    with KafkaProducer(bootstrap_servers=single.bootstrap_servers) as producer:
+        loader = FileLoader(producer, "one", reader)
+        loader.load(split_file(find_files([str(path)])[0], "csv", 10_000), lambda: None)
+        loader.finish()
+    assert loader.delivered_count == 1
+    assert max(told) < 100
