@@ -184,9 +184,8 @@ class AsyncProducer(AsyncTransactions):
         Never waits.  Source: KafkaProducer.send; contract P-A.3.18.
         """
         if deadline is None:
-            need_loop()
-            return await_future(
-                self._producer.try_send(topic, value, key, headers, partition, timestamp_ms)
+            return self._producer._try_send_awaited(
+                topic, value, key, headers, partition, timestamp_ms
             )
         began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
         future = self.send_nowait(topic, value, key, headers, partition, timestamp_ms)

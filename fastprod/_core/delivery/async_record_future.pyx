@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint32_t
 from fastprod._core.bytes.sync cimport fp_load_i32_acq
 from fastprod._core.delivery.future cimport RecordFuture, set_await
 from fastprod._core.delivery.loop_future cimport LoopFuture
-from fastprod._core.delivery.loop_reader cimport running_reader
+from fastprod._core.delivery.loop_reader cimport LoopReader, running_reader
 from fastprod._core.delivery.result cimport (
     NO_ROOM, RESULT_SPLIT, Result, result_await, result_resolve, result_unawait,
 )
@@ -84,9 +84,9 @@ cdef class AsyncRecordFuture(LoopFuture):
         return f"<AsyncRecordFuture {self.record_!r}>"
 
 
-cdef AsyncRecordFuture await_record(RecordFuture record):
+cdef AsyncRecordFuture await_record(RecordFuture record, LoopReader reader=None):
     cdef AsyncRecordFuture future = AsyncRecordFuture.__new__(AsyncRecordFuture)
-    future.reader = running_reader()
+    future.reader = running_reader() if reader is None else reader
     future.record_ = record
     future._asyncio_future_blocking = False
     return future

@@ -80,6 +80,15 @@ class ProducerBase:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> AsyncRecordFuture | MemoryTurn | None: ...
+    def _try_send_awaited(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> AsyncRecordFuture: ...
     def _continue_send(
         self,
         topic: str,

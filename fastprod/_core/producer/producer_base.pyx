@@ -25,7 +25,7 @@ from fastprod._core.delivery.fork_watch cimport is_fork_unknown
 from fastprod._core.delivery.future cimport (
     CALL_BOTH, RecordFuture, failed_future, is_delivering, need_drain, new_future, set_starter,
 )
-from fastprod._core.delivery.loop_reader cimport running_reader
+from fastprod._core.delivery.loop_reader cimport LoopReader, running_reader
 from fastprod._core.delivery.result cimport fork_epoch
 from fastprod._core.delivery.wait_habit cimport note_send
 from fastprod._core.engine.accumulator cimport (
@@ -265,12 +265,31 @@ cdef class ProducerBase:
 
         Raises as `send`, and as `need_loop`, before anything is queued.
         """
-        running_reader()
+        cdef LoopReader reader = running_reader()
         if not self.is_simple or not PyUnicode_CheckExact(topic):
             return None
         found = self._send(
             topic, value, key, headers, partition, timestamp_ms, None, MODE_AWAIT)
-        return await_record(<RecordFuture>found) if type(found) is RecordFuture else found
+        if type(found) is not RecordFuture:
+            return found
+        return await_record(<RecordFuture>found, reader)
+
+    def _try_send_awaited(self, topic, value, key, headers, partition, timestamp_ms):
+        """`try_send` for an event loop.
+
+        Returns:
+            An AsyncRecordFuture.
+
+        Raises as `try_send`, and as `need_loop`, before anything is queued.
+        """
+        cdef LoopReader reader = running_reader()
+        if self.is_simple and PyUnicode_CheckExact(topic):
+            found = self._send(
+                topic, value, key, headers, partition, timestamp_ms, None, MODE_TRY)
+        else:
+            found = self._send_record(
+                topic, value, key, headers, partition, timestamp_ms, None, False)
+        return await_record(found, reader)
 
     def _continue_send(self, topic, value, key, headers, partition, timestamp_ms, on_delivery,
                        MemoryTurn turn=None):
