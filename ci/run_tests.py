@@ -27,8 +27,9 @@ PARTS = {
     "spark_jobs": ("spark_jobs",),
 }
 REST = "rest"
-# Runs at the same time. With more the cores are no busier, and tests wait longer for their turn.
-AT_ONCE = 2 * (os.cpu_count() or 1)
+# Runs at the same time. Those of faults wait for most of their time; with more than these the cores
+# are no busier, and tests wait longer for their turn.
+AT_ONCE = 2 * (os.cpu_count() or 1) + 1
 PYTEST = ("-m", "pytest")
 LOGS = "logs"
 LIMIT_S = 3_600.0
