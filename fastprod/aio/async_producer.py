@@ -183,12 +183,11 @@ class AsyncProducer(AsyncTransactions):
 
         Never waits.  Source: KafkaProducer.send; contract P-A.3.18.
         """
+        queue = self._producer._try_send_awaited
         if deadline is None:
-            return self._producer._try_send_awaited(
-                topic, value, key, headers, partition, timestamp_ms
-            )
+            return queue(topic, value, key, headers, partition, timestamp_ms)
         began_ns, limit_ns = time.monotonic_ns(), record_deadline_ns(deadline)
-        future = self.send_nowait(topic, value, key, headers, partition, timestamp_ms)
+        future = queue(topic, value, key, headers, partition, timestamp_ms)
         return self._kept(future, began_ns, limit_ns)
 
     async def send_many(

@@ -185,12 +185,17 @@ def _forget_loop(address, _):
 
 
 cdef int sweep_readers() except -1:
-    for address, each in list(_readers.items()):
-        loop = (<LoopReader>each).loop_ref()
+    """Whatever makes an object may run the garbage collector, and that `_forget_loop`."""
+    global _closed
+    cdef LoopReader reader
+    for address in list(_readers):      # makes none for each, as `items` would
+        reader = _readers.get(address)
+        if reader is None:
+            continue
+        loop = reader.loop_ref()
         if loop is None or loop.is_closed():
             _forget_loop(address, None)
-    late = _closed[:]
-    _closed.clear()
+    late, _closed = _closed, []
     for each in late:
         (<LoopReader>each).close()
     return 0

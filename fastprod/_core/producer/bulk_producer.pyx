@@ -104,8 +104,8 @@ cdef class BulkProducer(ProducerBase):
         if not plain and is_columnar(
                 (values, keys, partitions, timestamps_ms), headers, not self.is_simple):
             is_flat = isinstance(headers, Mapping)
-            return self.append_columns(
-                topic=topic, values=values, keys=keys, headers=None if is_flat else headers,
+            return BulkProducer.append_columns(     # a subclass may change what it is given
+                self, topic=topic, values=values, keys=keys, headers=None if is_flat else headers,
                 header_columns=headers if is_flat else None, partitions=partitions,
                 timestamps_ms=timestamps_ms)
         rows = iter_rows(values, keys, headers, partitions, timestamps_ms, now_ms)

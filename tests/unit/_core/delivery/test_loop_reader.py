@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from fastprod._core.delivery.async_record_future import need_loop
 from support.engine.event_loops import EVERY_LOOP, Run, settle
 from support.engine.sender_steps import Steps
 
@@ -155,6 +156,38 @@ async def _await_one() -> None:
     future = steps.send()
     steps.answer(steps.drain(), base_offset=0)
     await future
+
+
+def test_loops_that_go_while_the_next_one_sweeps_are_no_matter() -> None:
+    """The garbage collector runs in the midst of anything that makes an object: here of all."""
+
+    async def main(more_objects: int) -> list[Any]:
+        held = [(n, n) for n in range(5000)]  # the interpreter keeps no such object ready now
+        gc.set_threshold(gc.get_count()[0] + more_objects)
+        gc.enable()
+        need_loop()
+        return held
+
+    usual = gc.get_threshold()
+    gc.collect()
+    try:
+        for more_objects in range(0, 50, 5):
+            gc.disable()
+            _leave_loops(20)
+            asyncio.run(main(more_objects))
+    finally:
+        gc.set_threshold(*usual)
+        gc.enable()
+
+
+def _leave_loops(count: int) -> None:
+    """To the garbage collector, all at once."""
+    loops = [asyncio.SelectorEventLoop() for _ in range(count)]
+    for loop in loops:
+        loop.run_until_complete(_await_one())
+    for loop in loops:
+        loop.close()
+        loop.itself = loop  # type: ignore[attr-defined]
 
 
 def test_what_a_woken_task_raises_keeps_nobody_else_asleep() -> None:
