@@ -6,6 +6,7 @@ The wire format is a zero byte and the id as four bytes, big-endian.  Workers ne
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,6 +19,7 @@ from fastprod.spark.formats.format_options import REGISTRY
 from fastprod.spark.formats.library import load
 
 URL: Final = "schema.registry.url"
+_PROXY: Final = "schema.registry.proxy"
 _PACKAGE: Final = "confluent-kafka[schemaregistry]"
 _TIMEOUT: Final = "timeout"
 _TIMEOUT_S: Final = 10.0  # of each try; its client would wait for ever
@@ -30,6 +32,8 @@ _NUMBERS: Final = (
     "cache.latest.ttl.sec",
 )
 """Settings that its client takes as numbers alone."""
+_SCHEMES: Final = ("http://", "https://", "mock://")
+_END_OF_HOST: Final = re.compile(r"[/?#]")
 
 
 def registered_prefix(
@@ -69,6 +73,7 @@ def registered_prefix(
         for name, value in options.items()
         if name.startswith(REGISTRY)
     }
+    _check_addresses(settings)
     settings.setdefault(_TIMEOUT, _TIMEOUT_S)
     number = _registered(tuple(sorted(settings.items())), f"{topic}-{part}", schema, kind)
     return struct.pack(">bI", 0, number)
@@ -96,6 +101,25 @@ def _setting(name: str, text: str) -> str | float:
         wanted = "seconds, more than 0" if is_timeout else "a number, 0 or more"
         raise FormatError(f"{name} = {text!r}: must be {wanted}")
     return number
+
+
+def _check_addresses(settings: Mapping[str, str | float]) -> None:
+    """Refuse addresses in which nobody can tell a password from the host: errors would show it.
+
+    Raises:
+        FormatError: the setting, without its value.
+    """
+    urls = str(settings["url"]).split(",")
+    advice = (
+        f"in a password / has to be written as %2F, ? as %3F, # as %23 and a comma as %2C; or give "
+        f"{REGISTRY}basic.auth.user.info"
+    )
+    if not all(each.strip().startswith(_SCHEMES) for each in urls):
+        raise FormatError(f"{URL}: each address begins with http:// or https://; {advice}")
+    for name, text in (*((URL, each) for each in urls), (_PROXY, str(settings.get("proxy", "")))):
+        host = _END_OF_HOST.split(text.partition("://")[2])[0]
+        if "@" in text and "@" not in host:
+            raise FormatError(f"{name}: what is before @ is no name and password; {advice}")
 
 
 @lru_cache(maxsize=16)
@@ -134,9 +158,10 @@ def _without_secrets(text: str, settings: Mapping[str, str | float]) -> str:
     """The message without passwords, those in the URL among them."""
     texts = {name: value for name, value in settings.items() if isinstance(value, str)}
     secrets = [value for name, value in texts.items() if name != "url"]
-    for url in texts["url"].split(","):
+    for url in (*texts["url"].split(","), texts.get("proxy", "")):
         login, at, _ = url.partition("://")[2].rpartition("@")
         secrets += [login] if at else []
-    for secret in filter(None, secrets):
+    # One may be the beginning of another.
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

@@ -340,3 +340,20 @@ def test_of_several_records_one_has_to_fit() -> None:
     assert read(found, wanted) == {"s": {"x": 5}}
     with pytest.raises(FormatError, match=r"s\.x is of type string"):
         plan(columns, avro__schema=schema("string", "boolean"))
+
+
+@pytest.mark.parametrize("kind", [pyarrow.int64(), pyarrow.timestamp("us", "UTC")])
+def test_a_null_struct_has_no_fields_whatever_these_are_declared(kind: pyarrow.DataType) -> None:
+    """As Spark makes them of when(...) and of outer joins: nulls below the null."""
+    structs = pyarrow.StructArray.from_arrays(
+        [pyarrow.array([5, None], kind)],
+        fields=[pyarrow.field("x", kind, nullable=False)],
+        mask=pyarrow.array([False, True]),
+    )
+    outer = pyarrow.StructArray.from_arrays([structs], names=["in"])
+    lists = pyarrow.ListArray.from_arrays([0, 1, 2], structs)
+    maps = pyarrow.MapArray.from_arrays([0, 1, 2], ["a", "b"], structs)
+    rows = pyarrow.RecordBatch.from_arrays([structs, outer, lists, maps], ["s", "o", "l", "m"])
+    encoder = plan(from_arrow_schema(rows.schema))
+    found = [read(each, encoder.schema) for each in encoder.encode(rows).to_pylist()]
+    assert found == rows.to_pylist(maps_as_pydicts="strict")

@@ -96,6 +96,20 @@ def test_rows_are_read_back(descriptors: Path) -> None:
     assert empty == b""
 
 
+def test_a_null_struct_has_no_fields_whatever_these_are_declared(descriptors: Path) -> None:
+    """As Spark makes it of when(...) and of outer joins: a null below the null."""
+    inner = pyarrow.StructArray.from_arrays(
+        [pyarrow.array([1.5, None])],
+        fields=[pyarrow.field("x", pyarrow.float64(), nullable=False)],
+        mask=pyarrow.array([False, True]),
+    )
+    rows = pyarrow.RecordBatch.from_arrays([inner], ["inner"])
+    encoder = plan(from_arrow_schema(rows.schema), descriptors)
+    full, empty = encoder.encode(rows).to_pylist()
+    found = protobuf._message_class(encoder.descriptors, "p.Row").FromString(full)
+    assert (found.inner.x, empty) == (1.5, b"")
+
+
 @pytest.mark.parametrize(
     ("column", "kind", "reason"),
     [

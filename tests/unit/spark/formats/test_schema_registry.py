@@ -170,3 +170,39 @@ def test_a_setting_that_is_no_number_is_refused(registry: Registry, name: str, v
     with pytest.raises(FormatError, match=rf"schema\.registry\.{name} = '{value}': must be"):
         avro.plan(SCHEMA, given, "orders", "value")
     assert registry.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("url", "http://ada:hush/7@127.0.0.1:1"),
+        ("url", "http://ada:hush?7@127.0.0.1:1"),
+        ("url", "http://ada:hush#7@127.0.0.1:1"),
+        ("url", "http://ada:pass,hush@127.0.0.1:1"),
+        ("url", "ada:hush@127.0.0.1:1"),
+        ("url", "http:/ada:hush@127.0.0.1:1"),
+        ("url", "http://127.0.0.1:1,ada:hush@127.0.0.1:1"),
+        ("proxy", "http://ada:hush/7@127.0.0.1:1"),
+        ("proxy", "ada:hush@127.0.0.1:1"),
+    ],
+)
+def test_an_address_with_a_password_that_cannot_be_told_apart_is_refused_without_it(
+    registry: Registry, name: str, address: str
+) -> None:
+    """The client's own error has a part of it: Invalid port: 'hush'."""
+    given = {**options(registry), f"schema.registry.{name}": address}
+    with pytest.raises(FormatError, match=f"^schema.registry.{name}: .* / .* %2F") as caught:
+        avro.plan(SCHEMA, given, "bad", "value")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_password_that_begins_like_another_is_not_told(registry: Registry) -> None:
+    url = options(registry, "ada:hush@")["schema.registry.url"]
+    both = {"schema.registry.url": f"{url},{url.replace('hush', 'hush7')}"}
+    with pytest.raises(FormatError, match=r"http://\*\*\*@.*,http://\*\*\*@.* did not"):
+        avro.plan(SCHEMA, both, "bad", "value")
+
+
+def test_a_password_with_marks_is_taken_if_they_are_written_as_in_urls(registry: Registry) -> None:
+    avro.plan(SCHEMA, options(registry, "ada:hush%2F%3F%23%2C%40@"), "marks", "value")
+    assert registry.logins == ["Basic " + base64.b64encode(b"ada:hush/?#,@").decode()]
