@@ -32,6 +32,7 @@ NO_DUMP = ("-o", "faulthandler_timeout=0")
 STOP_S = 30.0
 ENDING = (signal.SIGINT, signal.SIGTERM)
 ALL_TESTS = ("tests/",)
+FEW_USE = ("spark", "aio")
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Step:
         command: program and arguments, run in the checkout's root.
         limit_s: killed after so long.
         env: added to the environment.
-        uses: the tests that it runs, and the rooms of benchmarks and of Spark's jobs: files or
-            folders. All other sources count for every step.
+        uses: the tests that it runs, and the rooms of benchmarks, of Spark's jobs and of asyncio:
+            files or folders. All other sources count for every step.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Step:
 def _special(source: Path) -> set[str]:
     """Of what few steps use, what this belongs to."""
     found = {"bench"} if source.parts[0] == "bench" else set()
-    return found | {"spark" for part in source.parts if part.startswith("spark")}
+    return found | {room for room in FEW_USE for part in source.parts if part.startswith(room)}
 
 
 def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
@@ -232,7 +233,7 @@ def bench_steps() -> list[Step]:
             "the benchmarks, against rivals and limits",
             ("bench/run", "--accept"),
             7_200,
-            uses=("bench",),
+            uses=("bench", "fastprod/aio"),
         ),
         Step(
             "spark-peers",

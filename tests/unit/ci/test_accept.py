@@ -61,6 +61,7 @@ def test_other_sources_or_again_make_it_due(root: Path) -> None:
     [
         ("fastprod/client/metadata.py", {"named", "spark", "bench", "all"}),
         ("fastprod/spark/sink/writer.py", {"spark", "all"}),
+        ("fastprod/aio/async_producer.py", {"bench", "all"}),
         ("tests/support/waiting.py", {"named", "spark", "bench", "all"}),
         ("tests/interop/test_one.py", {"named", "all"}),
         ("tests/interop/test_other.py", {"all"}),
@@ -76,7 +77,7 @@ def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: se
     every = [
         accept.pytest_step("named", "one test", 1.0, "tests/interop/test_one.py", "-k", "a"),
         accept.pytest_step("spark", "of Spark's", 1.0, "tests/spark/test_write.py"),
-        accept.Step("bench", "benchmarks", ("bench/run",), 1.0, uses=("bench",)),
+        accept.Step("bench", "benchmarks", ("bench/run",), 1.0, uses=("bench", "fastprod/aio")),
         accept.pytest_step("all", "all tests", 1.0, "-m", "slow", "tests/"),
     ]
     assert {each.name for each in every if each.builds_on(Path(source))} == due
