@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fastprod import KafkaProducer
 from support.chaos.calls import Calls
 from support.chaos.clusters import ApacheCluster, apache_cluster
 from support.chaos.conditions import ANSWERS, BOTH, GOOD, Conditions
@@ -82,6 +83,11 @@ class CoordinatorKiller:
     def arm(self, api_key: int, is_before: bool) -> None:
         """Kill at the next request of this API, before it is done or after."""
         self._armed = api_key, is_before
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether no such request has come yet."""
+        return self._armed is not None
 
     def _look(self, node: int, spotted: Spotted) -> None:
         if spotted.api_key in TO_COORDINATOR:
@@ -171,12 +177,18 @@ def kill_at(
             if api_key == INIT:
                 producer.close(0)
                 producer = load.open(opened)
-            with contextlib.suppress(FencedByProtocol):
-                load.transact(producer, aborts=number % 5 == 4, has_offsets=True, least=1)
+            transact(producer, load, number)
             deadline_s = time.monotonic() + WAIT_S
             while killer.kills == before and not killer.errors:
                 if time.monotonic() > deadline_s:
                     raise TimeoutError(f"no kill, {load.plan.name}, {number}")
+                if killer.is_armed:  # a time-out has aborted it before it came to that call
+                    transact(producer, load, number)
                 time.sleep(0.01)
             cluster.wait_until_in_sync(TOPIC)
     return kills
+
+
+def transact(producer: KafkaProducer, load: TransactionalLoad, number: int) -> None:
+    with contextlib.suppress(FencedByProtocol):
+        load.transact(producer, aborts=number % 5 == 4, has_offsets=True, least=1)

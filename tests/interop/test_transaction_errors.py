@@ -305,7 +305,24 @@ def with_a_zombie(story: Story) -> None:
     story.note_log("aborted")
 
 
-SCRIPTS = (begin, without_kip_890, with_kip_890, with_offsets, with_a_zombie)
+def with_a_late_end(story: Story) -> None:
+    """Before KIP-890 an EndTxn that was sent again, and is done late, ends the next transaction."""
+    producer = story.producer
+    producer.init()
+    producer.add(0)
+    story.note("sent", producer.send(b"a"))
+    story.note("commit", producer.end())
+    story.note_settled("begin again", lambda: producer.add(0))
+    story.note("sent", producer.send(b"b"))
+    story.note("late commit", producer.end())
+    story.note_state("committed")
+    story.note("offset", producer.commit_offset(story.group, 5))
+    story.note("more", producer.send(b"c"))
+    story.note("abort", producer.end(False))
+    story.note_log("committed")
+
+
+SCRIPTS = (begin, without_kip_890, with_kip_890, with_offsets, with_a_zombie, with_a_late_end)
 
 
 def said_by(port: int, topic: str) -> Said:

@@ -133,6 +133,11 @@ class TxnRequestHandler:
         """Whether a transaction cannot be aborted before it has an answer (P-I.3.8)."""
         return True
 
+    @property
+    def is_of_transaction(self) -> bool:
+        """Whether it adds to a transaction, or ends it."""
+        return self.priority in (Priority.ADD_PARTITIONS_OR_OFFSETS, Priority.END_TXN)
+
     def message(self, version: int) -> Any:
         """The request.
 

@@ -439,6 +439,8 @@ class TransactionManager:
         """The connection ended before the answer."""
         with self._lock:
             handler.is_uncertain = True
+            if handler.is_of_transaction and not self._transaction_is_v2 and self.can_bump_epoch:
+                self._needs_epoch_bump = True  # it may be done late, in the next one (P-I.6.7)
             handler.lost()
 
     def answered(self, handler: TxnRequestHandler, answer: Any, version: int) -> None:

@@ -17,7 +17,7 @@ from typing import Self
 
 from support.chaos.conditions import GOOD, Conditions
 from support.chaos.flow import Pair
-from support.chaos.request_spotter import Spotted
+from support.chaos.request_spotter import INIT_PRODUCER_ID, Spotted
 
 _HOST = "127.0.0.1"
 _BACKLOG = 128
@@ -46,7 +46,7 @@ class Way:
 
     def given_up(self, request: Spotted) -> None:
         """See `Link`."""
-        if request.is_first_init:
+        if request.api_key == INIT_PRODUCER_ID:
             self._proxy.unanswered_inits[request.client_id] += 1
 
 
@@ -60,7 +60,7 @@ class ChaosProxy:
     Threads: one of its own, which does all; the methods may be called by any, and return when it is
     so, at most after 20 s.
 
-    `unanswered_inits`: how often a client has asked for its first producer id and had no answer.
+    `unanswered_inits`: how often a client has asked for a producer id or epoch and had no answer.
     """
 
     def __init__(self, count: int, seed: int = 0) -> None:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 INIT_PRODUCER_ID = 22
 _SIZE_BYTES = 4
-_HEAD_BYTES = 512  # enough for client id and transactional id
+_HEAD_BYTES = 512  # enough for the client id
 _FIXED = struct.Struct("!HHih")  # API key, version, correlation id, size of the client id
-_FLEXIBLE_INIT = 2
 
 
 class Spotted(NamedTuple):
@@ -18,13 +17,10 @@ class Spotted(NamedTuple):
     Attributes:
         api_key: Kafka's number of the API.
         client_id: of who sends it.
-        is_first_init: InitProducerId of a producer that has no id yet. Who sends it twice, because
-            an answer is missing, cannot say so: the broker takes the second for a newer producer.
     """
 
     api_key: int
     client_id: str
-    is_first_init: bool = False
 
 
 class RequestSpotter:
@@ -95,13 +91,6 @@ class FrameCounter:
 def _spotted(head: bytes) -> Spotted:
     if len(head) < _FIXED.size:  # not Kafka's
         return Spotted(-1, "")
-    api_key, version, _, size = _FIXED.unpack_from(head)
-    at = _FIXED.size + max(size, 0)
-    client_id = head[_FIXED.size : at].decode(errors="replace")
-    if api_key != INIT_PRODUCER_ID or version < _FLEXIBLE_INIT:
-        return Spotted(api_key, client_id)
-    at += 1  # no tagged fields
-    length = head[at]  # of the transactional id, and one; below 128
-    at += length + 4  # and the time-out
-    producer_id = int.from_bytes(head[at + 1 : at + 9], signed=True) if version > 2 else -1
-    return Spotted(api_key, client_id, producer_id == -1)
+    api_key, _, _, size = _FIXED.unpack_from(head)
+    client_id = head[_FIXED.size : _FIXED.size + max(size, 0)].decode(errors="replace")
+    return Spotted(api_key, client_id)

@@ -38,7 +38,7 @@ class TransactionalLoad:
         topic: exists.
         partitions: of the topic.
         calls: has the bounds.
-        unanswered_inits: how often the load has asked for a first producer id and had no answer.
+        unanswered_inits: how often the load has asked for a producer id or epoch and had no answer.
 
     Attributes:
         group: whose offsets are committed with the records.
@@ -191,8 +191,8 @@ class TransactionalLoad:
     def _judge_fatal(self, error: KafkaError, age_s: float) -> None:
         """Kafka's protocol allows it in two cases; in all others it is a violation.
 
-        The coordinator has aborted a transaction that was open for too long. Or a request for the
-        first producer id, whose answer did not come, has been sent again, and was done late: to
+        The coordinator has aborted a transaction that was open for too long. Or a request for a
+        producer id or epoch, whose answer did not come, has been sent again, and was done late: to
         the coordinator it was a newer producer's.
         """
         is_fenced = isinstance(error, ProducerFencedError)

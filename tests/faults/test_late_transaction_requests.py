@@ -1,0 +1,107 @@
+"""What was sent again in a transaction, and is done late, is no part of the next (P-I.6.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fastprod import KafkaProducer
+from fastprod.broker import Broker
+from fastprod.broker.api_table import APIS
+from fastprod.records import TopicPartition
+from support.broker.sasl_client import SaslClient
+from support.broker.transaction_asker import TransactionAsker
+from support.records.readers import read_with_confluent
+
+WAIT_S = 20.0
+FENCED = (47, 90)  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+BEFORE_KIP_890 = "3.0"
+WITHOUT_EPOCHS_ON_DEMAND = "2.1"
+GROUP = "readers"
+PLACE = TopicPartition("t", 0)
+KEYS = {api.name: key for key, api in APIS.items()}
+REQUESTS: dict[str, Callable[[TransactionAsker], Any]] = {
+    "AddPartitionsToTxn": lambda late: late.add(0)[0],
+    "AddOffsetsToTxn": lambda late: late.add_offsets(GROUP),
+    "TxnOffsetCommit": lambda late: late.commit_offset(GROUP, 1),
+    "EndTxn": lambda late: late.end(),
+}
+
+
+def commit(producer: KafkaProducer, position: int) -> None:
+    with producer.transaction():
+        producer.send("t", b"record %d" % position)
+        producer.send_offsets_to_transaction({PLACE: position}, GROUP)
+
+
+def epoch_in(broker: Broker) -> tuple[int, int]:
+    """Producer id and epoch of the latest transaction."""
+    with SaslClient(broker.nodes[0].port) as client:
+        state = asker(client).describe()
+    return state.producer_id, state.producer_epoch
+
+
+def asker(client: SaslClient) -> TransactionAsker:
+    return TransactionAsker(
+        lambda name, version, message: client.ask(KEYS[name], version, message), "ledger", "t"
+    )
+
+
+@pytest.mark.parametrize("lost", REQUESTS)
+def test_it_is_refused(lost: str) -> None:
+    """P-I.6.7: a late EndTxn would commit half of it, a late TxnOffsetCommit take the group back."""
+    with (
+        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+        SaslClient(broker.nodes[0].port) as client,
+    ):
+        producer.init_transactions(WAIT_S)
+        late = asker(client)
+        late.producer = epoch_in(broker)
+        broker.faults.lose_reply(lost)
+        commit(producer, 1)
+        producer.begin_transaction()
+        producer.send("t", b"aborted").result(WAIT_S)
+        producer.send_offsets_to_transaction({PLACE: 2}, GROUP, WAIT_S)
+        assert REQUESTS[lost](late) in FENCED
+        producer.abort_transaction(WAIT_S)
+        commit(producer, 3)
+        (records,) = read_with_confluent(broker.bootstrap_servers, "t", committed=True).values()
+        assert [record.value for record in records] == [b"record 1", b"record 3"]
+
+
+def test_transactions_without_a_loss_keep_their_epoch() -> None:
+    """P-I.6.2: the next one costs a request."""
+    with (
+        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+    ):
+        producer.init_transactions(WAIT_S)
+        before = epoch_in(broker)
+        commit(producer, 1)
+        commit(producer, 2)
+        assert epoch_in(broker) == before
+
+
+def test_an_old_broker_gives_no_epoch_and_all_goes_on() -> None:
+    """KIP-360: before Kafka 2.5."""
+    with (
+        Broker(topics={"t": 1}, max_versions=WITHOUT_EPOCHS_ON_DEMAND) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+    ):
+        producer.init_transactions(WAIT_S)
+        broker.faults.lose_reply("EndTxn")
+        with producer.transaction():
+            producer.send("t", b"1")
+        with producer.transaction():
+            producer.send("t", b"2")
+        (records,) = read_with_confluent(broker.bootstrap_servers, "t", committed=True).values()
+        assert [record.value for record in records] == [b"1", b"2"]
