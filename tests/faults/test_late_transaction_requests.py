@@ -51,7 +51,7 @@ def asker(client: SaslClient) -> TransactionAsker:
 
 @pytest.mark.parametrize("lost", REQUESTS)
 def test_it_is_refused(lost: str) -> None:
-    """P-I.6.7: a late EndTxn would commit half of it, a late TxnOffsetCommit take the group back."""
+    """P-I.6.7: a late EndTxn would commit half of it, late offsets take the group back."""
     with (
         Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
         KafkaProducer(
