@@ -216,9 +216,9 @@ class AsyncProducer(AsyncTransactions):
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
         thread of the producer, call after call; who awaits a new topic holds up nobody, but with
         interceptors that have `on_send`.
-        Cancelled, it takes back what has not left, as `BulkFuture.cancel`, once the columns are
-        read, or, while it awaits a topic or runs plug-ins, at once; the rest may still be
-        delivered.
+        Cancelled, it queues no more rows: while they await a topic or memory it ends at once, else
+        with the rows that it is reading. What has not left is taken back, as by
+        `BulkFuture.cancel`; the rest may still be delivered.
         Source: KafkaProducer.send for many records; P-A.3.
         """
         columns = topic, values, keys, headers, partitions, timestamps_ms

@@ -41,8 +41,8 @@ class BulkThread:
         **more: Any,
     ) -> BulkFuture:
         """`call` with these arguments. If this is cancelled, a call that has begun ends where it
-        next waits for a topic, or comes to a row for plug-ins, or else at its own end; then what
-        has not left is taken back.
+        next waits for a topic or for memory, comes to a row for plug-ins or to a chunk of rows, or
+        else at its own end; then what has not left is taken back.
 
         Args:
             missing: topics that it need not wait for, and why they did not come.

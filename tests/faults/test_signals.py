@@ -115,6 +115,17 @@ def test_while_waiting_for_memory(producer: KafkaProducer, mock_cluster: MockClu
     assert_works(producer)
 
 
+def test_while_memory_comes_steadily(new_peer: PeerFactory) -> None:
+    """Each wait for it is short, and there are many of them."""
+    peer = new_peer({"t": 1})
+    with quick_producer(peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0) as producer:
+        producer.warmup("t")
+        rule = peer.on(PRODUCE).delay(0.02).always()
+        interrupted("memory that comes", lambda: producer.send_many("t", [bytes(1_000)] * 20_000))
+        rule.cancel()
+    assert 0 < len(peer.values("t", 0)) < 10_000
+
+
 def test_while_waiting_for_results(producer: KafkaProducer, mock_cluster: MockCluster) -> None:
     with frozen(mock_cluster.pid):
         future = producer.send("t", b"x")

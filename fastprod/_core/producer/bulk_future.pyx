@@ -107,9 +107,10 @@ cdef class BulkFuture:
         cdef FpStatus status
         cdef Slab* extra = NULL
         cdef size_t need_bytes = 0
+        cdef int64_t until_ns = fp_now_ns() + SLICE_NS      # of all waits, however short each is
         while True:
             if line.is_waiting:
-                status = pool_wait(&a.pool, &line.waiter, fp_now_ns() + SLICE_NS, &extra)
+                status = pool_wait(&a.pool, &line.waiter, until_ns, &extra)
                 if status == FP_BLOCKED:
                     return FP_BLOCKED
                 line.is_waiting = False

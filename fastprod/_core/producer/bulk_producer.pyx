@@ -417,6 +417,7 @@ cdef class BulkProducer(ProducerBase):
         line.is_waiting = False
         line.is_delivery = is_delivering(&self.engine_.accumulator.incomplete)
         self._refuse_parents()
+        self._end_if_called_off()
         bulk.reserve(chunk.count)
         check(bulk.note_chunk(chunk))
         try:
@@ -435,6 +436,8 @@ cdef class BulkProducer(ProducerBase):
                            MemoryLine* line, uint32_t epoch) except -1:
         """Signals get their turn; raises unless the appending can go on."""
         PyErr_CheckSignals()
+        if status != FP_OK:
+            self._end_if_called_off()
         if fork_epoch() != epoch:
             raise ProducerClosedError(
                 "a signal handler forked during a bulk: what waits is the parent's; in the child "

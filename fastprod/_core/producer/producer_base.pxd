@@ -47,6 +47,7 @@ cdef class ProducerBase:
                          object on_delivery)
     cdef int _refuse_late(self) except -1
     cdef int _refuse_parents(self) except -1
+    cdef int _end_if_called_off(self) except -1
     cdef object _exhausted(self, int64_t waited_ns)
     cdef int _wait_for_memory(self, size_t need_bytes, int64_t deadline_ns, int64_t budget_ns,
                               void** chain) except -1

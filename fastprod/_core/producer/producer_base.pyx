@@ -64,7 +64,8 @@ cdef class ProducerBase:
     several topics and returns the errors; `_start_delivery()` comes before the first callback;
     `_count_error(topic)`; `_refused_record(error)`: a record failed before it was queued, and its
     future alone says so; `_send_record(...)` takes a send with plug-ins or a `ProducerRecord`;
-    `_keep_deadline(future, due_ns, limit_us)` fails the record then, by CLOCK_MONOTONIC.
+    `_keep_deadline(future, due_ns, limit_us)` fails the record then, by CLOCK_MONOTONIC;
+    `_go_on(topic)`, or None, raises if a bulk is to end.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -506,6 +507,12 @@ cdef class ProducerBase:
                 "the child; send them again")
         return 0
 
+    cdef int _end_if_called_off(self) except -1:
+        """Perhaps nobody wants what a bulk has not queued yet any more: see BulkThread."""
+        if self._go_on is not None:
+            self._go_on(None)
+        return 0
+
     cdef object _exhausted(self, int64_t waited_ns):
         return BufferExhaustedError(
             waited_ms=waited_ns / MS, total_bytes=self.buffer_bytes,
@@ -537,6 +544,7 @@ cdef class ProducerBase:
                         status = pool_cancel(pool, &waiter, True, <Slab**>chain)
                         break
                     PyErr_CheckSignals()
+                    self._end_if_called_off()
                     if fork_epoch() != epoch:
                         raise ProducerClosedError(
                             "a signal handler forked while send() waited for memory: what waits "

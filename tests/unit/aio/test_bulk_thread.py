@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
+from fastprod.aio import AsyncProducer
 from fastprod.errors import BulkError, ProducerClosedError
 from fastprod.protocol.api_keys import PRODUCE
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
@@ -57,6 +61,50 @@ def test_memory_that_is_short_does_not_hold_up_the_loop(peer: Peer) -> None:
             assert (await asyncio.wait_for(task, WAIT_S)).record_count == 1_000
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("call", "settings"),
+    [
+        (lambda producer, rows: producer.send_many("t", rows), {}),
+        (lambda producer, rows: producer.send_many("t", rows, headers=[None] * len(rows)), {}),
+        (lambda producer, rows: producer.append_columns(topic="t", values=np.array(rows)), {}),
+        (lambda producer, rows: producer.send_many("t", rows), {"value_serializer": bytes}),
+    ],
+    ids=["plain", "rows", "columns", "plug-ins"],
+)
+@pytest.mark.parametrize("delay_s", [None, 0.02], ids=["none", "steadily"])
+def test_a_bulk_that_is_cancelled_while_memory_is_short_queues_no_more(
+    peer: Peer,
+    call: Callable[[AsyncProducer, list[bytes]], Awaitable[Any]],
+    settings: dict[str, Any],
+    delay_s: float | None,
+) -> None:
+    """Also while memory comes steadily, and each wait for it is short."""
+
+    async def main() -> None:
+        async with quick_async_producer(
+            peer, buffer_memory=200_000, batch_size=16_384, linger_ms=0, **settings
+        ) as producer:
+            await producer.warmup("t")
+            rule = peer.on(PRODUCE)
+            (rule.hold() if delay_s is None else rule.delay(delay_s)).always()
+            task = asyncio.ensure_future(call(producer, [b"x" * 1_000] * 10_000))
+            counters = producer._producer._engine.counters
+            while counters()["waiting_threads"] == 0:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await producer._bulk_thread.idle(WAIT_S)
+            peer.clear_script()
+            peer.release()
+            await asyncio.wait_for(producer.send_many("t", [b"next"]), WAIT_S)
+
+    asyncio.run(main())
+    arrived = [value for partition in range(3) for value in peer.values("t", partition)]
+    assert b"next" in arrived
+    assert len(arrived) < 5_000
 
 
 def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
