@@ -11,7 +11,7 @@ import pyarrow
 from fastprod._core.producer.bulk_future import BulkFuture
 from fastprod.load.file_splits import FileSplit
 from fastprod.load.input_files import InputError
-from fastprod.load.rate_limiter import RateLimiter
+from fastprod.load.rate_limiter import RateLimiter, payload_bytes
 from fastprod.load.row_error import is_fault, row_at_fault
 from fastprod.load.split_reader import SplitReader, header_field
 from fastprod.producer import KafkaProducer
@@ -50,6 +50,7 @@ class FileLoader:
         self._producer = producer
         self._topic = topic
         self._reader = reader
+        self._is_limited = max_bytes_per_second > 0
         self._rate_limiter = RateLimiter(max_bytes_per_second)
         self._pending: deque[tuple[FileSplit, int, BulkFuture]] = deque()
         self.delivered_count = 0
@@ -96,8 +97,10 @@ class FileLoader:
 
     def _limited_bytes(self, rows: pyarrow.RecordBatch) -> int:
         """Bytes of keys and values, without those of other columns."""
+        if not self._is_limited:
+            return 0
         names = ["key", "value"] if self._reader.mapping.key else ["value"]
-        return sum(rows.column(name).nbytes for name in names)
+        return payload_bytes(map(rows.column, names))
 
     def _append(self, rows: pyarrow.RecordBatch) -> BulkFuture:
         mapping = self._reader.mapping

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import pyarrow
+import pyarrow.compute
+
 _PIECES_PER_SECOND: Final = 20
+
+
+def payload_bytes(columns: Iterable[pyarrow.Array]) -> int:
+    """Bytes in columns of strings or binary, without those by which Arrow finds each row."""
+    lengths = (pyarrow.compute.binary_length(each) for each in columns)
+    return sum(pyarrow.compute.sum(each).as_py() or 0 for each in lengths)
 
 
 class RateLimiter:

@@ -12,7 +12,7 @@ import pyarrow
 from pyspark import TaskContext
 
 from fastprod._core.producer.bulk_future import BulkFuture
-from fastprod.load.rate_limiter import RateLimiter
+from fastprod.load.rate_limiter import RateLimiter, payload_bytes
 from fastprod.load.row_error import RowError, row_at_fault
 from fastprod.producer import KafkaProducer
 from fastprod.spark.rows.bad_row import BadRow
@@ -110,8 +110,10 @@ class _Task:
 
     def _limited_bytes(self, batch: pyarrow.RecordBatch) -> int:
         """Bytes of keys and values: other columns, which may be no part of a record, are free."""
+        if not self._options.max_bytes_per_second:
+            return 0
         columns = (self._plan.key, self._plan.value)
-        return sum(batch.column(each).nbytes for each in columns if each is not None)
+        return payload_bytes(batch.column(each) for each in columns if each is not None)
 
     def _send(self, batch: pyarrow.RecordBatch, producer: KafkaProducer) -> None:
         first_row = self._row_count

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow
 import pytest
 
-from fastprod.load.rate_limiter import RateLimiter
+from fastprod.load.rate_limiter import RateLimiter, payload_bytes
 
 
 class Clock:
@@ -75,3 +76,12 @@ def test_empty_rows_count_too() -> None:
     list(limiter.pieces(20, 0))
     list(limiter.pieces(1, 0))
     assert clock.now_s - 100.0 == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "kind", [pyarrow.string(), pyarrow.binary(), pyarrow.large_string(), pyarrow.large_binary()]
+)
+def test_what_arrow_needs_for_each_row_is_no_payload(kind: pyarrow.DataType) -> None:
+    cells = pyarrow.array(["abc", None, "", "d", "efgh"], kind)
+    assert payload_bytes([cells, cells.slice(3)]) == 8 + 5
+    assert payload_bytes([cells.slice(5), pyarrow.nulls(3, kind)]) == 0
