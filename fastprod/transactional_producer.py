@@ -270,7 +270,7 @@ class TransactionalProducer(BulkProducer):
             return
         try:
             result = manager.pending_result
-            if result is not None:
+            if result is not None and not result.is_settled:
                 self._await_pending(manager, result, deadline_s)
             if manager.can_abort:
                 self._await_result(manager.begin_abort(), _left_s(deadline_s))
