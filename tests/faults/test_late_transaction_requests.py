@@ -13,7 +13,11 @@ from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.api_table import APIS
 from fastprod.broker.faults import Park
-from fastprod.errors import ProducerClosedError, ProducerFencedError
+from fastprod.errors import KafkaTimeoutError, ProducerClosedError, ProducerFencedError
+from fastprod.protocol.messages.group.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
 from fastprod.records import TopicPartition
 from support.broker.sasl_client import SaslClient
 from support.broker.transaction_asker import TransactionAsker
@@ -76,6 +80,30 @@ def test_it_is_refused(lost: str) -> None:
         commit(producer, 3)
         (records,) = read_with_confluent(broker.bootstrap_servers, "t", committed=True).values()
         assert [record.value for record in records] == [b"record 1", b"record 3"]
+
+
+@pytest.mark.parametrize(("max_versions", "refusals"), [(None, 3), (BEFORE_KIP_890, 4)])
+def test_offsets_count_in_the_order_of_the_calls(max_versions: str | None, refusals: int) -> None:
+    """P-I.3.10: the first ones are repeated, while their caller goes on with later ones."""
+    with (
+        Broker(topics={"t": 1}, max_versions=max_versions) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+        SaslClient(broker.nodes[0].port) as client,
+    ):
+        producer.init_transactions(WAIT_S)
+        broker.faults.fail("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", refusals)
+        with producer.transaction():
+            producer.send("t", b"1")
+            with pytest.raises(KafkaTimeoutError):
+                producer.send_offsets_to_transaction({PLACE: 1}, GROUP, 0.15)
+            producer.send_offsets_to_transaction({PLACE: 2}, GROUP, WAIT_S)
+        asked = OffsetFetchRequest(
+            group_id=GROUP, topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        )
+        (topic,) = client.ask(KEYS["OffsetFetch"], 5, asked).topics
+        assert topic.partitions[0].committed_offset == 2
 
 
 def fence(broker: Broker, producer: KafkaProducer) -> None:
