@@ -124,7 +124,8 @@ class TransactionalProducer(BulkProducer):
             ProducerClosedError: `close` was called.
             KafkaError: a record of the transaction failed, or the brokers refuse it, and nothing is
                 committed. `abortable`: abort_transaction() makes the producer usable again;
-                `fatal`: close it.
+                `fatal`: close it. Where the answer to an EndTxn was lost before a fatal error, such
+                as by a broker's crash, nobody knows: readers of committed records may see it.
             TypeError, ValueError: a timeout that is no number, or negative.
 
         Blocks: up to `timeout`; Ctrl-C gets through.  Threads: any.
@@ -270,7 +271,7 @@ class TransactionalProducer(BulkProducer):
             return
         try:
             result = manager.pending_result
-            if result is not None:
+            if result is not None and not result.is_settled:
                 self._await_pending(manager, result, deadline_s)
             if manager.can_abort:
                 self._await_result(manager.begin_abort(), _left_s(deadline_s))

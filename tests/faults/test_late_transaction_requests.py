@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +12,12 @@ import pytest
 from fastprod import KafkaProducer
 from fastprod.broker import Broker
 from fastprod.broker.api_table import APIS
+from fastprod.broker.faults import Park
+from fastprod.errors import KafkaTimeoutError, ProducerClosedError, ProducerFencedError
+from fastprod.protocol.messages.group.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
 from fastprod.records import TopicPartition
 from support.broker.sasl_client import SaslClient
 from support.broker.transaction_asker import TransactionAsker
@@ -72,6 +80,73 @@ def test_it_is_refused(lost: str) -> None:
         commit(producer, 3)
         (records,) = read_with_confluent(broker.bootstrap_servers, "t", committed=True).values()
         assert [record.value for record in records] == [b"record 1", b"record 3"]
+
+
+@pytest.mark.parametrize(("max_versions", "refusals"), [(None, 3), (BEFORE_KIP_890, 4)])
+def test_offsets_count_in_the_order_of_the_calls(max_versions: str | None, refusals: int) -> None:
+    """P-I.3.10: the first ones are repeated, while their caller goes on with later ones."""
+    with (
+        Broker(topics={"t": 1}, max_versions=max_versions) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+        SaslClient(broker.nodes[0].port) as client,
+    ):
+        producer.init_transactions(WAIT_S)
+        broker.faults.fail("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", refusals)
+        with producer.transaction():
+            producer.send("t", b"1")
+            with pytest.raises(KafkaTimeoutError):
+                producer.send_offsets_to_transaction({PLACE: 1}, GROUP, 0.15)
+            producer.send_offsets_to_transaction({PLACE: 2}, GROUP, WAIT_S)
+        asked = OffsetFetchRequest(
+            group_id=GROUP, topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        )
+        (topic,) = client.ask(KEYS["OffsetFetch"], 5, asked).topics
+        assert topic.partitions[0].committed_offset == 2
+
+
+def fence(broker: Broker, producer: KafkaProducer) -> None:
+    with SaslClient(broker.nodes[0].port) as client:
+        assert asker(client).init() == 0
+
+
+@pytest.mark.parametrize(
+    "end", [fence, lambda broker, producer: producer.close(0)], ids=["fenced", "closed"]
+)
+def test_a_commit_that_is_done_does_not_fail_with_the_epoch_behind_it(
+    end: Callable[[Broker, KafkaProducer], None],
+) -> None:
+    """P-I.6.8: who were told that nothing is committed would send it once more."""
+    park, asked = Park(), threading.Event()
+
+    def hold_next_epoch(request: Any) -> Park | None:
+        if request.api != "InitProducerId" or request.message.producer_id < 0:
+            return None
+        asked.set()
+        return park
+
+    with (
+        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        producer.init_transactions(WAIT_S)
+        broker.faults.intercept(hold_next_epoch)
+        broker.faults.lose_reply("EndTxn")
+        producer.begin_transaction()
+        producer.send("t", b"committed")
+        committing = pool.submit(producer.commit_transaction, WAIT_S)
+        assert asked.wait(WAIT_S)
+        end(broker, producer)
+        park.release()
+        committing.result(WAIT_S)
+        (records,) = read_with_confluent(broker.bootstrap_servers, "t", committed=True).values()
+        assert [record.value for record in records] == [b"committed"]
+        with pytest.raises((ProducerFencedError, ProducerClosedError)):
+            producer.begin_transaction()
 
 
 def test_transactions_without_a_loss_keep_their_epoch() -> None:

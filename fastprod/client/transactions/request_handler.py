@@ -101,6 +101,7 @@ class TxnRequestHandler:
         highest_version: of the request in this transaction.
         is_end_txn: it waits until every record has its outcome (P-I.3.2).
         group_id: whose group coordinator is asked.
+        offsets_of: the group whose offsets it is about, which count as they were given.
         due_ms: not to be sent before, by the control thread's clock.
         waiting_since_ms: when its coordinator was first not connected; None: it is.
         is_uncertain: it was sent, and has no answer.
@@ -119,6 +120,7 @@ class TxnRequestHandler:
     highest_version: int = ANY_VERSION
     is_end_txn = False
     group_id = ""
+    offsets_of = ""
 
     def __init__(self, manager: ManagerView, result: TransactionalRequestResult) -> None:
         self.manager = manager

@@ -51,12 +51,22 @@ class RequestLine:
             self._waiting.insert(at, handler)
         self._wake()
 
+    def _enqueue_again(self, handler: TxnRequestHandler) -> None:
+        """Behind those of its priority, but in front of later offsets of its group (P-I.3.10)."""
+        with self._lock:
+            for at, other in enumerate(self._waiting):
+                if handler.offsets_of and other.offsets_of == handler.offsets_of:
+                    self._waiting.insert(at, handler)
+                    self._wake()
+                    return
+            self.enqueue(handler)
+
     def reenqueue(self, handler: TxnRequestHandler, backoff_ms: int | None = None) -> None:
         """Send it again after a while (P-I.3.5)."""
         pause_ms = self._manager.retry_backoff_ms if backoff_ms is None else backoff_ms
         handler.due_ms = self._clock_ms() + pause_ms
         handler.waiting_since_ms = None
-        self.enqueue(handler)
+        self._enqueue_again(handler)
 
     def first(self) -> TxnRequestHandler | None:
         """The one that goes next."""

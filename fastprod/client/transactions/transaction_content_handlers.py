@@ -176,6 +176,7 @@ class AddOffsetsToTxnHandler(TxnRequestHandler):
         super().__init__(manager, result)
         self.offsets = offsets
         self.group = group
+        self.offsets_of = group.group_id
 
     @property
     def is_needed_to_abort(self) -> bool:
@@ -236,7 +237,7 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
         super().__init__(manager, result)
         self.pending = dict(offsets)
         self.group = group
-        self.group_id = group.group_id
+        self.group_id = self.offsets_of = group.group_id
         self.highest_version = ANY_VERSION if is_v2 else _LAST_OF_FIRST_PROTOCOL
 
     @property

@@ -510,9 +510,10 @@ class TransactionManager:
 
     def complete_transaction(self, result: TransactionalRequestResult) -> None:
         """The transaction has ended, or was none; perhaps the next one needs a new epoch."""
-        has_producer_id = self.producer_id_and_epoch != _NO_PRODUCER_ID
-        needs_epoch_bump = self._needs_epoch_bump or not has_producer_id
+        needs_epoch_bump = self._needs_epoch_bump or self.producer_id_and_epoch == _NO_PRODUCER_ID
         target = TransactionState.INITIALIZING if needs_epoch_bump else TransactionState.READY
+        if self._state is TransactionState.COMMITTING_TRANSACTION:
+            result.is_settled = True  # what fails from here on undoes nothing (P-I.6.8)
         if self._state is not target:  # else a caller was interrupted here (end_answered)
             self._transition(target)
         if self._is_started:

@@ -16,6 +16,7 @@ class TransactionalRequestResult:
         operation: the call's name.
         error: why it failed; None: it did not, or has not ended.
         listeners: told when there is an outcome.
+        is_settled: it cannot fail any more, and ends when the producer can take the next call.
         is_acked: a caller has seen the outcome: the next call may be another one (P-I.2.5).
 
     Threads: any.  Source: TransactionalRequestResult.
@@ -25,6 +26,7 @@ class TransactionalRequestResult:
         self.operation = operation
         self.error: KafkaError | None = None
         self.is_acked = False
+        self.is_settled = False
         self._is_completed = False
         self._latch = threads().Lock()  # held until there is an outcome
         self._latch.acquire()
@@ -41,9 +43,10 @@ class TransactionalRequestResult:
         self._end()
 
     def fail(self, error: KafkaError) -> None:
-        """It failed."""
+        """It failed; what is settled has succeeded, and the next call says what is wrong."""
         if not self._is_completed:
-            self.error = error
+            if not self.is_settled:
+                self.error = error
             self._end()
 
     def _end(self) -> None:

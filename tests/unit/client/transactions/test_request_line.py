@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from fastprod.client.transactions.producer_id_handlers import EndTxnHandler, InitProducerIdHandler
 from fastprod.client.transactions.request_handler import CoordinatorType, TxnRequestHandler
-from fastprod.client.transactions.transaction_content_handlers import AddPartitionsToTxnHandler
+from fastprod.client.transactions.transaction_content_handlers import (
+    AddOffsetsToTxnHandler,
+    AddPartitionsToTxnHandler,
+    TxnOffsetCommitHandler,
+)
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.errors import KafkaError
-from fastprod.records import Node, TopicPartition
+from fastprod.records import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from support.engine.transaction_world import GROUP, TRANSACTIONAL_ID, World
 
 NODE = Node(1, "b1", 9092)
@@ -83,6 +87,26 @@ def test_a_repeated_request_waits_for_its_backoff() -> None:
     world.manager.line.remove(init)
     world.manager.line.reenqueue(init, 20)
     assert init.due_ms == world.now_ms + 20
+
+
+def test_repeated_offsets_stay_in_front_of_later_ones_of_their_group() -> None:
+    """P-I.3.10"""
+    world = World()
+    line = world.manager.line
+    offsets = {TopicPartition("t", 0): OffsetAndMetadata(5)}
+    mine, other = ConsumerGroupMetadata(GROUP), ConsumerGroupMetadata("another")
+    result = TransactionalRequestResult("x")
+    of_other = TxnOffsetCommitHandler(world.manager, result, offsets, other, is_v2=True)
+    later = AddOffsetsToTxnHandler(world.manager, result, offsets, mine)
+    first = TxnOffsetCommitHandler(world.manager, result, offsets, mine, is_v2=False)
+    for handler in (handlers(world)[1], later, of_other):
+        line.enqueue(handler)
+    line.reenqueue(first)
+    assert line.all()[1:] == (first, later, of_other)
+    line.remove(later)
+    line.remove(first)
+    line.reenqueue(first)
+    assert line.all()[1:] == (of_other, first)
 
 
 def test_all_that_wait_may_be_told_that_they_will_not_go() -> None:

@@ -44,6 +44,16 @@ def test_the_first_outcome_counts() -> None:
     result.acknowledge()
 
 
+def test_what_is_settled_cannot_fail() -> None:
+    """P-I.6.8"""
+    result = TransactionalRequestResult("commit_transaction")
+    result.is_settled = True
+    assert not result.wait(0)
+    result.fail(KafkaError("no epoch for the next one"))
+    assert result.wait(0)
+    result.acknowledge()
+
+
 def test_all_who_wait_are_woken() -> None:
     result = TransactionalRequestResult("commit_transaction")
     with ThreadPoolExecutor(3) as pool:
