@@ -322,7 +322,29 @@ def with_a_late_end(story: Story) -> None:
     story.note_log("committed")
 
 
-SCRIPTS = (begin, without_kip_890, with_kip_890, with_offsets, with_a_zombie, with_a_late_end)
+def with_an_epoch_asked_for_too_early(story: Story) -> None:
+    """InitProducerId of the next epoch fences a transaction that is open, and who asks."""
+    producer = story.producer
+    producer.init()
+    producer.add(0)
+    story.note("sent", producer.send(b"a"))
+    mine = {"producer_id": producer.producer[0], "producer_epoch": producer.producer[1]}
+    story.note("next epoch", producer.init(**mine))
+    story.note_settled("next epoch", lambda: producer.init(**mine))
+    story.note_epoch("next epoch")
+    story.note_state("aborted")
+    story.note_log("aborted")
+
+
+SCRIPTS = (
+    begin,
+    without_kip_890,
+    with_kip_890,
+    with_offsets,
+    with_a_zombie,
+    with_a_late_end,
+    with_an_epoch_asked_for_too_early,
+)
 
 
 def said_by(port: int, topic: str) -> Said:

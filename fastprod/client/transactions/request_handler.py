@@ -104,7 +104,8 @@ class TxnRequestHandler:
         offsets_of: the group whose offsets it is about, which count as they were given.
         due_ms: not to be sent before, by the control thread's clock.
         waiting_since_ms: when its coordinator was first not connected; None: it is.
-        is_uncertain: it was sent, and has no answer.
+        is_uncertain: it was sent, and had no answer: it may have been done, or be done yet. What is
+            said to a repetition that is refused for now does not tell.
         last_refusal: what its last answer said, after which it is sent again; "" if there was none.
 
     Args:

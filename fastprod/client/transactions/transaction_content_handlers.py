@@ -31,6 +31,7 @@ from fastprod.error_codes import (
     TRANSACTION_ABORTABLE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 from fastprod.errors import KafkaError, UnsupportedVersionError, error_for_code
@@ -122,6 +123,8 @@ class AddPartitionsToTxnHandler(TxnRequestHandler):
             if code == TOPIC_AUTHORIZATION_FAILED or not self.common_error(code):
                 failed[partition] = code
                 continue
+            if code == UNKNOWN_TOPIC_OR_PARTITION:
+                self.is_uncertain = False  # a topic that was deleted may not come again
             return
         if failed:
             self.abortable_error(_refusal(failed))

@@ -452,7 +452,6 @@ class TransactionManager:
                 assert self._last_error is not None
                 handler.fail(self._last_error)
             else:
-                handler.is_uncertain = False
                 handler.answered(answer, version)
 
     def unsupported(self, handler: TxnRequestHandler, error: KafkaError) -> None:

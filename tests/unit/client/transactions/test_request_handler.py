@@ -13,6 +13,8 @@ from support.engine.transaction_world import GROUP, World, added, committed, err
 
 UNKNOWN_TOPIC = 3
 COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+CONCURRENT_TRANSACTIONS = 51
 T0 = TopicPartition("t", 0)
 BOTH = pytest.mark.parametrize("level", [1, 2], ids=["before KIP-890", "KIP-890"])
 
@@ -80,13 +82,20 @@ def test_an_abort_does_not_wait_for_the_coordinator_of_a_group(level: int) -> No
     assert world.manager.next_request() is None
 
 
-@pytest.mark.parametrize("call", ["partitions", "offsets"])
-def test_an_abort_does_not_wait_for_what_the_coordinator_has_refused(call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "is_lost"), [("partitions", False), ("partitions", True), ("offsets", False)]
+)
+def test_an_abort_does_not_wait_for_what_the_coordinator_has_refused(
+    call: str, is_lost: bool
+) -> None:
     """P-I.3.8, P-I.6.5: such as partitions of a topic that was deleted."""
     world = World(1)
     world.begin()
     if call == "partitions":
         world.manager.partition_joined(T0)
+        if is_lost:
+            world.manager.lost(world.take("AddPartitionsToTxn"))
+            world.take("FindCoordinator")
         world.answer(world.take("AddPartitionsToTxn"), added(UNKNOWN_TOPIC, T0))
     else:
         world.manager.send_offsets({T0: 7}, GROUP)
@@ -94,19 +103,27 @@ def test_an_abort_does_not_wait_for_what_the_coordinator_has_refused(call: str) 
         world.take("FindCoordinator")
     result = world.manager.begin_abort()
     world.drained()
+    if is_lost:
+        world.init_answer(epoch=1)
     assert world.manager.next_request() is None, "nothing was added: no EndTxn either"
     result.acknowledge()
 
 
-def test_an_abort_waits_for_what_may_have_been_added() -> None:
-    """P-I.3.8: else the transaction would stay open, and be that of the next records."""
+@pytest.mark.parametrize("refusal", [None, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS])
+def test_an_abort_waits_for_what_may_have_been_added(refusal: int | None) -> None:
+    """P-I.3.8: else the transaction would stay open, and be that of the next records; what is said
+    to a repetition does not tell whether the first one was done."""
     world = World(1)
     world.begin()
     world.manager.partition_joined(T0)
     world.manager.lost(world.take("AddPartitionsToTxn"))
+    world.take("FindCoordinator")
+    if refusal is not None:
+        world.answer(world.take("AddPartitionsToTxn"), added(refusal, T0))
+    if refusal == NOT_COORDINATOR:
+        world.take("FindCoordinator")
     result = world.manager.begin_abort()
     world.drained()
-    world.take("FindCoordinator")
     world.answer(world.take("AddPartitionsToTxn"), added(0, T0))
     world.end_answer()
     result.acknowledge()
