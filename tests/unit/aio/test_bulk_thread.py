@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -105,6 +106,30 @@ def test_a_bulk_that_is_cancelled_while_memory_is_short_queues_no_more(
     arrived = [value for partition in range(3) for value in peer.values("t", partition)]
     assert b"next" in arrived
     assert len(arrived) < 5_000
+
+
+def test_plug_ins_see_the_context_variables_of_their_task(peer: Peer) -> None:
+    """As those of `send` do: tracing, for one, keeps there what a record belongs to."""
+    request = contextvars.ContextVar("request", default="none")
+    seen: list[tuple[str, str]] = []
+
+    def serialize(value: str) -> bytes:
+        seen.append((value, request.get()))
+        return value.encode()
+
+    async def send(name: str) -> None:
+        request.set(name)
+        await producer.send("t", f"one of {name}")
+        await producer.send_many("t", [f"many of {name}"] * 2)
+
+    async def main() -> None:
+        async with producer:
+            await asyncio.wait_for(asyncio.gather(send("a"), send("b")), WAIT_S)
+
+    producer = quick_async_producer(peer, value_serializer=serialize)
+    asyncio.run(main())
+    assert len(seen) == 6
+    assert all(value.endswith(f" of {name}") for value, name in seen)
 
 
 def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
