@@ -144,9 +144,13 @@ def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
     asyncio.run(main())
 
 
-def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(peer: Peer) -> None:
+@pytest.mark.parametrize("used", [1, 3])
+def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(
+    peer: Peer, used: int
+) -> None:
     async def main() -> None:
-        bulk = producer.send_many("t", [bytes(1_000)] * 60, partitions=[0] * 60)
+        partitions = [row * used // 60 for row in range(60)]
+        bulk = producer.send_many("t", [bytes(1_000)] * 60, partitions=partitions)
         waits = [asyncio.create_task(wait(bulk)) for _ in range(3)]
         await settle()
         waits[0].cancel()
@@ -160,7 +164,7 @@ def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(p
     with quick_producer(peer, batch_size=100_000) as producer:
         producer.warmup("t", timeout=WAIT_S)
         asyncio.run(main())
-    assert len(peer.values("t", 0)) == 60
+    assert sum(len(peer.values("t", partition)) for partition in range(used)) == 60
 
 
 def test_what_was_refused_for_want_of_a_thread_is_never_sent(
