@@ -214,8 +214,8 @@ class AsyncProducer(AsyncTransactions):
             TypeError, ValueError, ProducerClosedError, KafkaError: as `KafkaProducer.send_many`.
 
         Awaits: as `KafkaProducer.send_many` blocks, then the records. The columns are read by one
-        thread of the producer, call after call; who awaits a new topic holds up nobody, but with
-        interceptors that have `on_send`.
+        thread of the producer, call after call, with a copy of the task's context variables; who
+        awaits a new topic holds up nobody, but with interceptors that have `on_send`.
         Cancelled, it queues no more rows: while they await a topic or memory it ends at once, else
         with the rows that it is reading. What has not left is taken back, as by
         `BulkFuture.cancel`; the rest may still be delivered.

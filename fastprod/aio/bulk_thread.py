@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -42,7 +43,8 @@ class BulkThread:
     ) -> BulkFuture:
         """`call` with these arguments. If this is cancelled, a call that has begun ends where it
         next waits for a topic or for memory, comes to a row for plug-ins or to a chunk of rows, or
-        else at its own end; then what has not left is taken back.
+        else at its own end; then what has not left is taken back. Plug-ins see the task's context
+        variables, in a copy, as where `send` calls them.
 
         Args:
             missing: topics that it need not wait for, and why they did not come.
@@ -51,10 +53,10 @@ class BulkThread:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
             self._pid = os.getpid()
             self._calls = set()
-        made = _Call(missing)
+        made, context = _Call(missing), contextvars.copy_context()
         self._calls.add(made)
         try:
-            future = self._executor.submit(self._make, made, call, *columns, **more)
+            future = self._executor.submit(context.run, self._make, made, call, *columns, **more)
         except BaseException:  # no thread; but the call may be in the line, and the next one starts
             made.is_called_off = True
             self._calls.discard(made)

@@ -503,9 +503,10 @@ cdef class BulkFuture:
     def __await__(self):
         """Wait in the running event loop, not urgently; return and raise what `result` does."""
         cdef Result* result
+        cdef int64_t at = 0
         while True:
             self._check_fork()
-            result = rows_pending(self.rows, self.count, self.batch_refs, self.batch_ref_count)
+            result = rows_pending(self.rows, self.count, self.batch_refs, self.batch_ref_count, &at)
             if result == NULL:
                 return self.result()
             result_retain(result)

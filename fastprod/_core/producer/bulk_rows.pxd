@@ -83,9 +83,11 @@ cdef tuple collect_ranges(
 cdef int64_t rows_count_done(
     Row* rows, int64_t row_count, BatchRef* batch_refs, int32_t settled, int64_t* failed
 ) noexcept nogil
-# A batch, or part of one that was split, that is not done; NULL: all are.
+# A batch, or part of one that was split, that is not done; NULL: all are. `at`: 0 first, and kept
+# between the calls for the same rows, since what is done is not looked at again.
 cdef Result* rows_pending(
-    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count) noexcept nogil
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, int64_t* at
+) noexcept nogil
 # The first row from `i` on that was not delivered, or `row_count`. Requires: all are done.
 cdef int64_t rows_next_failed(
     Row* rows, int64_t row_count, BatchRef* batch_refs, int64_t i) noexcept nogil

@@ -378,21 +378,33 @@ cdef int64_t rows_next_failed(
 
 
 cdef Result* rows_pending(
-    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count
+    Row* rows, int64_t row_count, BatchRef* batch_refs, uint32_t batch_ref_count, int64_t* at
 ) noexcept nogil:
-    cdef int64_t i
+    cdef int64_t end = batch_ref_count + row_count
     cdef uint32_t index
-    cdef bint has_split = False
+    cdef Row* row
     cdef Result* result
-    for i in range(batch_ref_count):
-        result = batch_refs[i].result
+    while at[0] < batch_ref_count:
+        result = batch_refs[at[0]].result
         if fp_load_i32_acq(&result.state) < RESULT_DONE:
             return result
-        has_split |= result.state == RESULT_SPLIT
-    for i in range(row_count if has_split else 0):
-        if rows[i].batch_ref != REFUSED:
-            index = rows[i].index
-            result = result_resolve(batch_refs[rows[i].batch_ref].result, &index)
+        at[0] += 1
+    if at[0] == batch_ref_count and not _has_split(batch_refs, batch_ref_count):
+        at[0] = end
+    while at[0] < end:
+        row = &rows[at[0] - batch_ref_count]
+        if row.batch_ref != REFUSED:
+            index = row.index
+            result = result_resolve(batch_refs[row.batch_ref].result, &index)
             if fp_load_i32_acq(&result.state) < RESULT_DONE:
                 return result
+        at[0] += 1
     return NULL
+
+
+cdef bint _has_split(const BatchRef* batch_refs, uint32_t batch_ref_count) noexcept nogil:
+    cdef uint32_t i
+    for i in range(batch_ref_count):
+        if fp_load_i32_acq(&batch_refs[i].result.state) == RESULT_SPLIT:
+            return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -107,6 +108,30 @@ def test_a_bulk_that_is_cancelled_while_memory_is_short_queues_no_more(
     assert len(arrived) < 5_000
 
 
+def test_plug_ins_see_the_context_variables_of_their_task(peer: Peer) -> None:
+    """As those of `send` do: tracing, for one, keeps there what a record belongs to."""
+    request = contextvars.ContextVar("request", default="none")
+    seen: list[tuple[str, str]] = []
+
+    def serialize(value: str) -> bytes:
+        seen.append((value, request.get()))
+        return value.encode()
+
+    async def send(name: str) -> None:
+        request.set(name)
+        await producer.send("t", f"one of {name}")
+        await producer.send_many("t", [f"many of {name}"] * 2)
+
+    async def main() -> None:
+        async with producer:
+            await asyncio.wait_for(asyncio.gather(send("a"), send("b")), WAIT_S)
+
+    producer = quick_async_producer(peer, value_serializer=serialize)
+    asyncio.run(main())
+    assert len(seen) == 6
+    assert all(value.endswith(f" of {name}") for value, name in seen)
+
+
 def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
     async def main() -> None:
         async with quick_async_producer(peer, max_request_size=50_000) as producer:
@@ -119,9 +144,13 @@ def test_what_fails_is_told_and_the_rest_arrives(peer: Peer) -> None:
     asyncio.run(main())
 
 
-def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(peer: Peer) -> None:
+@pytest.mark.parametrize("used", [1, 3])
+def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(
+    peer: Peer, used: int
+) -> None:
     async def main() -> None:
-        bulk = producer.send_many("t", [bytes(1_000)] * 60, partitions=[0] * 60)
+        partitions = [row * used // 60 for row in range(60)]
+        bulk = producer.send_many("t", [bytes(1_000)] * 60, partitions=partitions)
         waits = [asyncio.create_task(wait(bulk)) for _ in range(3)]
         await settle()
         waits[0].cancel()
@@ -135,7 +164,7 @@ def test_a_bulk_of_the_other_producer_is_awaited_too_and_splits_are_waited_for(p
     with quick_producer(peer, batch_size=100_000) as producer:
         producer.warmup("t", timeout=WAIT_S)
         asyncio.run(main())
-    assert len(peer.values("t", 0)) == 60
+    assert sum(len(peer.values("t", partition)) for partition in range(used)) == 60
 
 
 def test_what_was_refused_for_want_of_a_thread_is_never_sent(
