@@ -26,6 +26,7 @@ FORMATS: Final = ("parquet", "csv", "json", "text")
 """What can be read without Spark."""
 
 _BATCH_ROWS: Final = 16_384
+_BATCH_BYTES: Final = 16 * 1024 * 1024
 _BUFFER_BYTES: Final = 1024 * 1024
 
 
@@ -159,12 +160,28 @@ def _read_parquet(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.Rec
         types = parquet_types(file)
         _require(reader.mapping.columns, list(types))
         check_types(reader.mapping, types)
+        groups = range(split.start, split.stop)
         yield from file.iter_batches(
-            batch_size=_BATCH_ROWS,
-            row_groups=range(split.start, split.stop),
+            batch_size=_batch_rows(file.metadata, groups, reader.mapping.columns),
+            row_groups=groups,
             columns=reader.mapping.columns,
             use_threads=False,
         )
+
+
+def _batch_rows(
+    metadata: pyarrow.parquet.FileMetaData, groups: range, columns: Sequence[str]
+) -> int:
+    """How many rows to read at once: of large ones so few that a batch stays small."""
+    fewest = _BATCH_ROWS
+    for group in map(metadata.row_group, groups):
+        chunks = map(group.column, range(group.num_columns))
+        size = sum(
+            chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in columns
+        )
+        if group.num_rows:
+            fewest = min(fewest, _BATCH_BYTES * group.num_rows // max(size, 1))
+    return max(fewest, 1)
 
 
 def _read_csv(reader: SplitReader, split: FileSplit) -> Iterator[pyarrow.RecordBatch]:

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastprod.load.column_mapping import ColumnMapping
-from fastprod.load.file_splits import split_file
+from fastprod.load.file_splits import FileSplit, split_file
 from fastprod.load.input_files import InputError, NeedsSpark, find_files
 from fastprod.load.reader_options import ReaderOptions
 from fastprod.load.split_reader import SplitReader, check_types, columns_of
@@ -318,6 +318,25 @@ def test_of_a_row_group_only_a_part_is_in_memory(tmp_path: Path) -> None:
         held.append(pyarrow.total_allocated_bytes() - before - batch.nbytes)
         del batch
     assert max(held) < rows * 1000 / 2, held
+
+
+def test_of_large_rows_few_are_in_memory_and_of_small_ones_many(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    groups = [[b"s"] * 20_000, [], [os.urandom(200_000) for _ in range(400)]]
+    schema = pyarrow.schema([("v", pyarrow.binary()), ("other", pyarrow.binary())])
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for values in groups:
+            columns = {"v": values, "other": [b"x" * 1_000] * len(values)}
+            writer.write_table(pyarrow.table(columns, schema))
+    reader = SplitReader("parquet", ColumnMapping("v", key=""))
+    file = find_files([str(path)])[0]
+    small, large = (
+        list(reader.batches(FileSplit(file, "row_groups", start, stop, 1)))
+        for start, stop in ((0, 2), (2, 3))
+    )
+    assert [each.num_rows for each in small] == [16_384, 20_000 - 16_384]
+    assert sum(each.num_rows for each in large) == 400
+    assert max(each.nbytes for each in large) <= 20_000_000
 
 
 CHANGES: dict[str, Callable[[Path, bytes], object]] = {
