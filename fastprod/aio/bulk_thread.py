@@ -6,12 +6,20 @@ import asyncio
 import concurrent.futures
 import contextvars
 import os
+import queue
 import threading
+import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fastprod._core.producer.bulk_future import BulkFuture
+from fastprod.client.fork_lock import fork_lock
+from fastprod.client.system_threads import threads
 from fastprod.errors import ApiError, IllegalStateError
+
+_Future = concurrent.futures.Future[BulkFuture]
+_Line = queue.SimpleQueue[tuple[_Future, Callable[[], BulkFuture]] | None]
 
 
 class BulkThread:
@@ -28,7 +36,8 @@ class BulkThread:
 
     def __init__(self, client_id: str) -> None:
         self._name = f"kafka-producer-bulk | {client_id}"
-        self._executor: concurrent.futures.ThreadPoolExecutor | None = None
+        self._lock = fork_lock()
+        self._line: _Line | None = None  # of calls to the thread; None ends it
         self._pid = 0
         self._calls: set[_Call] = set()  # under way, or in line
         self._here = threading.local()
@@ -49,20 +58,12 @@ class BulkThread:
         Args:
             missing: topics that it need not wait for, and why they did not come.
         """
-        if self._executor is None or self._pid != os.getpid():  # the thread is the parent's
-            self._executor = concurrent.futures.ThreadPoolExecutor(1, self._name)
-            self._pid = os.getpid()
-            self._calls = set()
+        line = self._started()
         made, context = _Call(missing), contextvars.copy_context()
+        made.future = future = _Future()
         self._calls.add(made)
-        try:
-            future = self._executor.submit(context.run, self._make, made, call, *columns, **more)
-        except BaseException:  # no thread; but the call may be in the line, and the next one starts
-            made.is_called_off = True
-            self._calls.discard(made)
-            raise
-        made.future = future
         future.add_done_callback(lambda _: self._calls.discard(made))
+        line.put((future, partial(context.run, self._make, made, call, *columns, **more)))
         waiter = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(waiter)
@@ -109,9 +110,26 @@ class BulkThread:
 
     def end(self) -> None:
         """The thread ends once its calls have; another call starts another one."""
-        executor, self._executor = self._executor, None
-        if executor is not None and self._pid == os.getpid():
-            executor.shutdown(wait=False)
+        with self._lock:
+            line, self._line = self._line, None
+            if line is not None and self._pid == os.getpid():
+                line.put(None)
+
+    def _started(self) -> _Line:
+        """The line of a thread that runs.
+
+        Raises:
+            RuntimeError: the system gives no thread.
+        """
+        with self._lock:
+            if self._line is None or self._pid != os.getpid():  # the thread is the parent's
+                line: _Line = queue.SimpleQueue()
+                weakref.finalize(self, line.put, None).atexit = False
+                # No one waits for it at the end of the process: the producer is closed then.
+                run = partial(_make_all, line)
+                threads().Thread(target=run, name=self._name, daemon=True).start()
+                self._line, self._pid, self._calls = line, os.getpid(), set()
+            return self._line
 
     def _make(
         self, made: _Call, call: Callable[..., BulkFuture], /, *columns: Any, **more: Any
@@ -128,6 +146,24 @@ class BulkThread:
             self._here.made = None
 
 
+def _make_all(line: _Line) -> None:
+    """The thread: one call after the other."""
+    while (call := line.get()) is not None:
+        _make_one(*call)
+        del call  # what it holds may be the last of a producer
+
+
+def _make_one(future: _Future, call: Callable[[], BulkFuture]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        bulk = call()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(bulk)
+
+
 class CalledOff(BaseException):
     """Ends a call in the thread for bulks; no row and no plug-in is to take it for its own."""
 
@@ -137,7 +173,7 @@ class _Call:
 
     def __init__(self, missing: Mapping[str, ApiError]) -> None:
         self.missing = missing
-        self.future: concurrent.futures.Future[BulkFuture] | None = None
+        self.future: _Future | None = None
         self.is_called_off = False
 
 
@@ -147,7 +183,7 @@ def _hear(waiter: asyncio.Future[BulkFuture]) -> None:
         waiter.exception()
 
 
-def _take_back(future: concurrent.futures.Future[BulkFuture]) -> None:
+def _take_back(future: _Future) -> None:
     if future.cancelled():
         return
     error = future.exception()

@@ -245,6 +245,31 @@ def test_waits_of_daemon_threads_do_not_hold_up_the_exit() -> None:
     assert "waiting" in finished.output
 
 
+def test_a_bulk_of_an_event_loop_does_not_hold_up_the_exit(mock_cluster: MockCluster) -> None:
+    """Its thread waits for memory that never comes, in a loop that nobody runs any more."""
+    script = """
+    import asyncio
+    from fastprod.aio import AsyncProducer
+    fastprod.producer._EXIT_TIMEOUT_S = 1.0
+    producer = AsyncProducer(bootstrap_servers=bootstrap, buffer_memory=1 << 20)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(asyncio.wait_for(producer.send("t", b"v-0"), 20))
+    say("ready")
+    sys.stdin.readline()
+    task = loop.create_task(producer.send_many("t", [bytes(1_000)] * 20_000))
+    loop.run_until_complete(asyncio.sleep(0.5))
+    say("end")
+    """
+    process = start_python(PRELUDE + textwrap.dedent(script), mock_cluster.bootstrap_servers)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    with frozen(mock_cluster.pid):
+        finished = finish(process)
+    assert finished.code == 0, finished
+    assert finished.output == "end\n"
+
+
 def test_several_producers_are_all_closed(mock_cluster: MockCluster) -> None:
     finished = run(
         mock_cluster.bootstrap_servers,

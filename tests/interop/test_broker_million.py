@@ -68,7 +68,7 @@ def test_a_million_records_are_in_our_broker_exactly_as_sent(
 ) -> None:
     """B-C1, B-C2, B-C3, B-D1."""
     kafka_jars.resolve()
-    ledger = Ledger(Workload(scaled(count), seed=21))
+    ledger = Ledger(Workload(scaled(count), seed=21, is_recent=True))
     with OwnBroker(tmp_path, nodes=3) as broker:
         kafka_admin.create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS, 1, {})
         settings = {"bootstrap_servers": broker.bootstrap_servers, "compression_type": codec}
@@ -108,7 +108,9 @@ def test_a_killed_broker_costs_no_record_and_doubles_none(tmp_path: Path) -> Non
     kafka_jars.resolve()
     seconds = scaled(FULL_S, at_least=LEAST_S)
     kills = max(2, KILLS * seconds // FULL_S)
-    ledger = Ledger(Workload(RATE_PER_S * seconds, seed=22, largest_bytes=LARGEST_BYTES))
+    ledger = Ledger(
+        Workload(RATE_PER_S * seconds, seed=22, largest_bytes=LARGEST_BYTES, is_recent=True)
+    )
     with OwnBroker(tmp_path) as broker:
         kafka_admin.create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS, 1, {})
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:

@@ -40,7 +40,7 @@ def test_a_million_records_with_default_settings_are_in_kafka_exactly_as_sent(
     kafka3: KafkaCluster, topic: TopicFactory
 ) -> None:
     name = topic(kafka3, PARTITIONS)
-    ledger = Ledger(Workload(scaled(RECORDS), seed=SEED))
+    ledger = Ledger(Workload(scaled(RECORDS), seed=SEED, is_recent=True))
     with KafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
         send_workload(producer, name, ledger)
     prove_in_kafka(kafka3, name, ledger, "none")
@@ -52,7 +52,7 @@ def test_compressed_records_are_in_kafka_exactly_as_sent(
     kafka3: KafkaCluster, topic: TopicFactory, codec: str
 ) -> None:
     name = topic(kafka3, PARTITIONS)
-    ledger = Ledger(Workload(scaled(RECORDS_PER_CODEC), seed=SEED + 1))
+    ledger = Ledger(Workload(scaled(RECORDS_PER_CODEC), seed=SEED + 1, is_recent=True))
     settings = {"bootstrap_servers": kafka3.bootstrap_servers, "compression_type": codec}
     with KafkaProducer(settings) as producer:
         send_workload(producer, name, ledger)

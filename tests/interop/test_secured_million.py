@@ -51,7 +51,7 @@ STREAMS: dict[str, Stream] = {
 
 
 def workload(seed: int) -> Workload:
-    return Workload(scaled(RECORDS, default_percent=DEFAULT_PERCENT), seed=seed)
+    return Workload(scaled(RECORDS, default_percent=DEFAULT_PERCENT), seed=seed, is_recent=True)
 
 
 @time_limit(2_400)

@@ -52,7 +52,8 @@ class Workload:
         largest_bytes: no value is larger.
         is_recent: the timestamps are of the time before now, not of a fixed one long ago. A node of
             Apache Kafka that starts again forgets producers whose records are dated more than a day
-            back, and then takes what is sent again for new.
+            back, and then takes what is sent again for new; and every five minutes brokers delete
+            what is dated more than a week back.
 
     Threads: any.
     """
