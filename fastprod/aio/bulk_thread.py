@@ -58,12 +58,13 @@ class BulkThread:
         Args:
             missing: topics that it need not wait for, and why they did not come.
         """
-        line = self._started()
         made, context = _Call(missing), contextvars.copy_context()
         made.future = future = _Future()
-        self._calls.add(made)
+        with self._lock:  # else `end` of another thread could come in front of it in the line
+            line = self._started()
+            self._calls.add(made)
+            line.put((future, partial(context.run, self._make, made, call, *columns, **more)))
         future.add_done_callback(lambda _: self._calls.discard(made))
-        line.put((future, partial(context.run, self._make, made, call, *columns, **more)))
         waiter = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(waiter)
@@ -116,20 +117,19 @@ class BulkThread:
                 line.put(None)
 
     def _started(self) -> _Line:
-        """The line of a thread that runs.
+        """The line of a thread that runs; the lock is held.
 
         Raises:
             RuntimeError: the system gives no thread.
         """
-        with self._lock:
-            if self._line is None or self._pid != os.getpid():  # the thread is the parent's
-                line: _Line = queue.SimpleQueue()
-                weakref.finalize(self, line.put, None).atexit = False
-                # No one waits for it at the end of the process: the producer is closed then.
-                run = partial(_make_all, line)
-                threads().Thread(target=run, name=self._name, daemon=True).start()
-                self._line, self._pid, self._calls = line, os.getpid(), set()
-            return self._line
+        if self._line is None or self._pid != os.getpid():  # the thread is the parent's
+            line: _Line = queue.SimpleQueue()
+            weakref.finalize(self, line.put, None).atexit = False
+            # No one waits for it at the end of the process: the producer is closed then.
+            run = partial(_make_all, line)
+            threads().Thread(target=run, name=self._name, daemon=True).start()
+            self._line, self._pid, self._calls = line, os.getpid(), set()
+        return self._line
 
     def _make(
         self, made: _Call, call: Callable[..., BulkFuture], /, *columns: Any, **more: Any

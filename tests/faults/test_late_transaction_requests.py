@@ -1,10 +1,11 @@
-"""What was sent again in a transaction, and is done late, is no part of the next (P-I.6.7)."""
+"""What is sent again in a transaction: done late, behind later calls, in front of an epoch."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -38,6 +39,19 @@ REQUESTS: dict[str, Callable[[TransactionAsker], Any]] = {
 }
 
 
+@contextmanager
+def begun(max_versions: str | None) -> Iterator[tuple[Broker, KafkaProducer]]:
+    """A broker, and a producer that is ready for transactions."""
+    with (
+        Broker(topics={"t": 1}, max_versions=max_versions) as broker,
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
+        ) as producer,
+    ):
+        producer.init_transactions(WAIT_S)
+        yield broker, producer
+
+
 def commit(producer: KafkaProducer, position: int) -> None:
     with producer.transaction():
         producer.send("t", b"record %d" % position)
@@ -61,13 +75,9 @@ def asker(client: SaslClient) -> TransactionAsker:
 def test_it_is_refused(lost: str) -> None:
     """P-I.6.7: a late EndTxn would commit half of it, late offsets take the group back."""
     with (
-        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
-        KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
-        ) as producer,
+        begun(BEFORE_KIP_890) as (broker, producer),
         SaslClient(broker.nodes[0].port) as client,
     ):
-        producer.init_transactions(WAIT_S)
         late = asker(client)
         late.producer = epoch_in(broker)
         broker.faults.lose_reply(lost)
@@ -86,13 +96,9 @@ def test_it_is_refused(lost: str) -> None:
 def test_offsets_count_in_the_order_of_the_calls(max_versions: str | None, refusals: int) -> None:
     """P-I.3.10: the first ones are repeated, while their caller goes on with later ones."""
     with (
-        Broker(topics={"t": 1}, max_versions=max_versions) as broker,
-        KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
-        ) as producer,
+        begun(max_versions) as (broker, producer),
         SaslClient(broker.nodes[0].port) as client,
     ):
-        producer.init_transactions(WAIT_S)
         broker.faults.fail("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", refusals)
         with producer.transaction():
             producer.send("t", b"1")
@@ -127,13 +133,9 @@ def test_a_commit_that_is_done_does_not_fail_with_the_epoch_behind_it(
         return park
 
     with (
-        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
-        KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
-        ) as producer,
+        begun(BEFORE_KIP_890) as (broker, producer),
         ThreadPoolExecutor(1) as pool,
     ):
-        producer.init_transactions(WAIT_S)
         broker.faults.intercept(hold_next_epoch)
         broker.faults.lose_reply("EndTxn")
         producer.begin_transaction()
@@ -151,13 +153,7 @@ def test_a_commit_that_is_done_does_not_fail_with_the_epoch_behind_it(
 
 def test_transactions_without_a_loss_keep_their_epoch() -> None:
     """P-I.6.2: the next one costs a request."""
-    with (
-        Broker(topics={"t": 1}, max_versions=BEFORE_KIP_890) as broker,
-        KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
-        ) as producer,
-    ):
-        producer.init_transactions(WAIT_S)
+    with begun(BEFORE_KIP_890) as (broker, producer):
         before = epoch_in(broker)
         commit(producer, 1)
         commit(producer, 2)
@@ -166,13 +162,7 @@ def test_transactions_without_a_loss_keep_their_epoch() -> None:
 
 def test_an_old_broker_gives_no_epoch_and_all_goes_on() -> None:
     """KIP-360: before Kafka 2.5."""
-    with (
-        Broker(topics={"t": 1}, max_versions=WITHOUT_EPOCHS_ON_DEMAND) as broker,
-        KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, transactional_id="ledger"
-        ) as producer,
-    ):
-        producer.init_transactions(WAIT_S)
+    with begun(WITHOUT_EPOCHS_ON_DEMAND) as (broker, producer):
         broker.faults.lose_reply("EndTxn")
         with producer.transaction():
             producer.send("t", b"1")

@@ -323,7 +323,7 @@ def with_a_late_end(story: Story) -> None:
 
 
 def with_an_epoch_asked_for_too_early(story: Story) -> None:
-    """InitProducerId of the next epoch fences a transaction that is open, and who asks."""
+    """InitProducerId of the next epoch aborts an open transaction; who asks gets that epoch."""
     producer = story.producer
     producer.init()
     producer.add(0)

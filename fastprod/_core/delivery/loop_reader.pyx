@@ -185,7 +185,8 @@ def _forget_loop(address, _):
 
 
 cdef int sweep_readers() except -1:
-    """Whatever makes an object may run the garbage collector, and that `_forget_loop`."""
+    """Forget loops that are closed or gone. Whatever makes an object meanwhile may run the garbage
+    collector, and that `_forget_loop`."""
     global _closed
     cdef LoopReader reader
     for address in list(_readers):      # makes none for each, as `items` would

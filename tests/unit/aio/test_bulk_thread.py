@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fastprod.aio import AsyncProducer
+from fastprod.aio.bulk_thread import BulkThread
 from fastprod.errors import BulkError, ProducerClosedError
 from fastprod.protocol.api_keys import PRODUCE
 from support.engine.event_loops import EVERY_LOOP, Run, quick_async_producer, settle
@@ -180,3 +181,25 @@ def test_what_was_refused_for_want_of_a_thread_is_never_sent(
 
     asyncio.run(main())
     assert peer.values("t", 0) == [b"x"]
+
+
+def test_a_call_that_begins_as_another_thread_ends_the_line_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would come to what is behind the end."""
+    bulk_thread = BulkThread("me")
+    started, other = bulk_thread._started, threading.Thread(target=bulk_thread.end)
+
+    def start_and_end() -> Any:
+        line = started()
+        other.start()
+        other.join(0.2)
+        return line
+
+    async def main() -> None:
+        made: Any = bulk_thread.run({}, lambda: "made")  # type: ignore[arg-type, return-value]
+        assert await asyncio.wait_for(made, WAIT_S) == "made"
+
+    monkeypatch.setattr(bulk_thread, "_started", start_and_end)
+    asyncio.run(main())
+    other.join()
