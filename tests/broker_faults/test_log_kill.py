@@ -116,6 +116,7 @@ def test_after_a_kill_every_acknowledged_record_is_there(tmp_path: Path, sync: s
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # a hundred processes, one after the other: 50 s of CPU
 def test_after_a_hundred_kills_every_acknowledged_record_is_there(tmp_path: Path) -> None:
     """B-C8.3."""
     kill_often(tmp_path, 100, "never", SEED + 1000)
