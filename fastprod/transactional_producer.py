@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from fastprod._core.producer.bulk_producer import BulkProducer
+from fastprod.client.transactions.end_result import EndResult
 from fastprod.deadline import checked_timeout, slice_s
 from fastprod.errors import (
     IllegalStateError,
@@ -271,7 +272,8 @@ class TransactionalProducer(BulkProducer):
             return
         try:
             result = manager.pending_result
-            if result is not None and not result.is_settled:
+            # Nobody needs what init_transactions() waits for any more.
+            if isinstance(result, EndResult) and not result.is_settled:
                 self._await_pending(manager, result, deadline_s)
             if manager.can_abort:
                 self._await_result(manager.begin_abort(), _left_s(deadline_s))
@@ -287,7 +289,8 @@ class TransactionalProducer(BulkProducer):
         try:
             self._await_result(result, _left_s(deadline_s))
         except KafkaError:
-            if not manager.can_abort:  # else the commit has failed, and nothing is committed
+            # Else a commit has failed, and nothing is committed. No abort is waited for twice.
+            if manager.has_abort_left or not manager.can_abort:
                 raise
 
 

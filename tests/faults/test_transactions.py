@@ -434,6 +434,20 @@ def test_close_without_time_leaves_it_to_the_brokers(new_peer: PeerFactory) -> N
     assert peer.ended_transactions == []
 
 
+def test_close_waits_for_an_abort_that_timed_out_once_more(new_peer: PeerFactory) -> None:
+    """P-A.9.3, P-I.8.2: for max_block_ms, and not twice as long."""
+    peer = new_peer({"t": 1}, features=features(2))
+    with transactional(peer, max_block_ms=2_000) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"a").result(WAIT_S)
+        peer.on(END_TXN).hold().always()
+        with pytest.raises(KafkaTimeoutError):
+            producer.abort_transaction(0.05)
+        began_s = time.monotonic()
+        producer.close()
+        assert 1.9 < time.monotonic() - began_s < 3.9
+
+
 def send_and_fail(producer: KafkaProducer, timeout: float | None = None) -> None:
     with producer.transaction(timeout):
         producer.send("t", b"b", partition=0).result(WAIT_S)

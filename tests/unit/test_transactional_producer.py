@@ -126,6 +126,16 @@ def test_close_ends_a_call_that_waits() -> None:
     assert [type(error) for error in waiting.failures] == [ProducerClosedError]
 
 
+def test_close_does_not_wait_for_an_init_that_has_timed_out() -> None:
+    """P-A.9.3: while no broker answers it would wait for max_block_ms, for nothing."""
+    producer = new_producer(max_block_ms=5_000)
+    with pytest.raises(KafkaTimeoutError):
+        producer.init_transactions(0.01)
+    began_s = time.monotonic()
+    producer.close()
+    assert time.monotonic() - began_s < 4
+
+
 @pytest.mark.parametrize("call", CALLS.keys() - {"init_transactions"})
 def test_a_call_beside_one_that_waits_is_refused(call: str) -> None:
     """P-A.1.8: another thread is told which call has to end first, and spoils nothing."""
