@@ -198,7 +198,11 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
     49: _row(
         "INVALID_PRODUCER_ID_MAPPING", _FATAL, "the producer id is no longer ours: make a new one"
     ),
-    50: _row("INVALID_TRANSACTION_TIMEOUT", _PLAIN),
+    50: _row(
+        "INVALID_TRANSACTION_TIMEOUT",
+        _PLAIN,
+        "transaction_timeout_ms is above the brokers' limit, their transaction.max.timeout.ms",
+    ),
     51: _row("CONCURRENT_TRANSACTIONS", _RETRY),
     52: _row("TRANSACTION_COORDINATOR_FENCED", _PLAIN),
     53: _row("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _FATAL),

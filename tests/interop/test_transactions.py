@@ -276,6 +276,25 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(
     assert values(cluster, name) == {0: [b"same producer"] * is_new + [b"next producer"]}
 
 
+def test_a_transaction_timeout_above_the_brokers_limit_says_which_settings(
+    kafka: KafkaCluster,
+) -> None:
+    """P-I.6: the brokers' default is a quarter of an hour."""
+    settings = {"transactional_id": new_id(), "transaction_timeout_ms": 3_600_000}
+    with (
+        KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer,
+        pytest.raises(KafkaError) as raised,
+    ):
+        producer.init_transactions(WAIT_S)
+    assert raised.value.fatal
+    for said in (
+        "INVALID_TRANSACTION_TIMEOUT",
+        "transaction_timeout_ms",
+        "transaction.max.timeout.ms",
+    ):
+        assert said in str(raised.value)
+
+
 @pytest.mark.slow
 def test_a_cluster_that_changes_the_protocol_is_followed(
     topic: TopicFactory, old_kafka: KafkaCluster
