@@ -6,13 +6,16 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from conftest import TopicFactory
 from fastprod.errors import ConfigError
-from fastprod.spark import write_stream
+from fastprod.spark import progress, write_stream
+from fastprod.spark.sink import api
+from fastprod.spark.sink.write_result import WriteResult
 from kafka_cluster import KafkaCluster
 from support.spark.sink import SparkSink, reports
 
@@ -143,3 +146,37 @@ def test_with_a_continuous_trigger_no_row_is_passed_over(
     finally:
         query.stop()
     assert list((tmp_path / "commits").glob("[0-9]*")) == []
+
+
+def test_in_output_mode_update_the_driver_looks_for_the_cluster_until_a_batch_is_written(
+    spark: SparkSession,
+    kafka: KafkaCluster,
+    topic: TopicFactory,
+    tmp_path: Path,
+    stream: DataFrame,
+    lines: Lines,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    write = api.write
+
+    def written(df: DataFrame, **given: Any) -> WriteResult:
+        found.append(given["options"])
+        return write(df, **given)
+
+    monkeypatch.setattr(api, "write", written)
+    for text in ("a\n", "b\n", "c\n"):
+        lines(text)
+    query = write_stream(
+        stream.groupBy("value").count().selectExpr("value"),
+        topic=topic(kafka),
+        bootstrap_servers=kafka.bootstrap_servers,
+        checkpoint=tmp_path / "checkpoint",
+        output_mode="update",
+        trigger={"availableNow": True},
+        options={"Fastprod.Validate": "true"},
+    )
+    assert query.awaitTermination(PATIENCE_S)
+    after = {"fastprod.validate": "false"}
+    assert found == [{"Fastprod.Validate": "true"}, after, after]
+    assert progress(query).total.rows == 3

@@ -30,6 +30,7 @@ _log = logging.getLogger("fastprod.spark")
 
 GUARANTEES: Final = ("at_least_once",)
 TOTAL_PATH: Final = "fastprod.total.path"
+VALIDATE: Final = "fastprod.validate"
 OUTPUT_MODES: Final = ("append", "update", "complete")
 
 
@@ -148,13 +149,14 @@ def write_stream(
         sink_options(_options(bootstrap_servers, topic, guarantee, kafka, options, ""))
 
         def write_batch(batch: DataFrame, number: int) -> None:
+            has_written = following.batch_id is not None
             result = write(
                 batch,
                 bootstrap_servers=bootstrap_servers,
                 topic=topic,
                 guarantee=guarantee,
                 kafka=kafka,
-                options=options,
+                options=_unchecked(options) if has_written else options,
             )
             following.add(result, number)
 
@@ -361,6 +363,12 @@ def _options(
     if total_path:
         given[TOTAL_PATH] = total_path
     return hiding(given)
+
+
+def _unchecked(options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options, for a cluster that was there: an outage now is for the tasks to wait out."""
+    others = {name: each for name, each in (options or {}).items() if name.lower() != VALIDATE}
+    return {**others, VALIDATE: "false"}
 
 
 def _folder(checkpoint: object) -> str:

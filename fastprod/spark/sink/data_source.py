@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from fastprod.errors import ConfigError
+from fastprod.errors import ConfigError, KafkaTimeoutError
 from fastprod.spark.formats.record_format import RecordFormat, record_format
 from fastprod.spark.hidden_options import all_options, refuse_shown
 from fastprod.spark.rows.row_plan import RowPlan, row_plan
@@ -73,14 +73,20 @@ class FastprodDataSource(DataSource):
         return BatchWriter(*self._checked(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """The same for a stream; output mode Complete (`overwrite`) writes its result each time."""
+        """The same for a stream; output mode Complete (`overwrite`) writes its result each time.
+
+        Spark asks for each micro-batch, often in a new process. A cluster that does not answer just
+        then ends no stream; see `_check_stream`.
+        """
         if _COMMITTING in sys.modules:
             # The rows are in Kafka: an error now would make Spark write them again.
             nothing = RecordFormat(schema, (), ())
             return StreamWriter(RowPlan(value=0), sink_options(self.options), nothing)
-        return StreamWriter(*self._checked(schema))
+        return StreamWriter(*self._checked(schema, _check_stream))
 
-    def _checked(self, schema: StructType) -> tuple[RowPlan, SinkOptions, RecordFormat]:
+    def _checked(
+        self, schema: StructType, check: Callable[[SinkOptions], None] = check_cluster
+    ) -> tuple[RowPlan, SinkOptions, RecordFormat]:
         refuse_shown(self.options)
         options = sink_options(self.options)
         encoding = record_format(schema, all_options(self.options), options.header_columns)
@@ -88,7 +94,7 @@ class FastprodDataSource(DataSource):
         options.check_settings()
         _check_files(options)
         if options.validates:
-            check_cluster(options)
+            check(options)
         if options.tunes_worker:
             freeze()
         return plan, options, encoding
@@ -135,6 +141,25 @@ class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
+
+
+def _check_stream(options: SinkOptions) -> None:
+    """Check the cluster, but leave to the tasks, which wait longer, what may pass by itself.
+
+    Without a total, which `write_stream` has, nobody knows whether the stream has just begun.
+
+    Raises:
+        KafkaError: the cluster refuses; or it does not answer, and the stream has just begun.
+    """
+    if options.total_path:
+        with contextlib.suppress(FileNotFoundError):
+            if commit_total.found(Path(options.total_path)) is None:
+                check_cluster(options)
+        return
+    try:
+        check_cluster(options)
+    except KafkaTimeoutError as error:
+        _log.warning("the tasks go on looking: %s", error)
 
 
 def _check_files(options: SinkOptions) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-from fastprod.errors import ConfigError
+from fastprod.errors import ConfigError, KafkaTimeoutError
 from fastprod.spark.formats.column_types import FormatError
+from fastprod.spark.sink.commit_total import CommitTotal, add
 from fastprod.spark.sink.data_source import FastprodDataSource
-from fastprod.spark.sink.task_report import OffsetSpan, TaskReport
+from fastprod.spark.sink.task_report import OffsetSpan, TaskReport, summary
 
 SCHEMA = StructType().add("a", LongType(), nullable=False)
 VALUE = StructType().add("value", BinaryType())
@@ -125,6 +126,35 @@ def test_files_that_cannot_be_written_are_refused_before_the_first_row(
     given = source(**{option: f"{tmp_path}/{path}"})
     with pytest.raises(ConfigError, match=f"fastprod.{option.replace('_', '.')}"):
         getattr(given, kind)(VALUE, overwrite=False)
+
+
+def away(**options: str) -> FastprodDataSource:
+    """A sink that looks for a cluster, of which no broker answers."""
+    given = source(validate="true", **options)
+    given.options["kafka.max.block.ms"] = "300"
+    return given
+
+
+def test_a_stream_leaves_an_outage_at_a_micro_batch_to_the_tasks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(KafkaTimeoutError):
+        away().writer(VALUE, overwrite=False)
+    with caplog.at_level(logging.WARNING, "fastprod.spark"):
+        away().streamWriter(VALUE, overwrite=False)
+    assert "127.0.0.1:1" in caplog.text
+
+
+def test_a_stream_whose_total_is_kept_looks_for_the_cluster_until_it_has_committed() -> None:
+    commits = CommitTotal()
+    try:
+        given = away(total_path=str(commits.path))
+        with pytest.raises(KafkaTimeoutError):
+            given.streamWriter(VALUE, overwrite=False)
+        add(commits.path, summary([TaskReport(0, 0, rows=3)]), 0)
+        given.streamWriter(VALUE, overwrite=False)
+    finally:
+        commits.close()
 
 
 def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(
