@@ -123,7 +123,7 @@ class NetworkClient:
             metadata,
             states,
             clock_ms,
-            on_lost=lambda node_id, now_ms: self._updater.handle_disconnect(node_id, now_ms),
+            on_lost=self._connection_lost,
             on_ready=listener.connections_changed,
             count_throttle=self._count_throttle,
             credentials=self._credentials,
@@ -238,7 +238,14 @@ class NetworkClient:
     def why_no_coordinator(self) -> str:
         """Why transactional requests get no answer, as far as is known. Any thread."""
         requests = self._transaction_requests
-        return "" if requests is None else requests.why_waiting()
+        why = "" if requests is None else requests.why_waiting()
+        return why or self._last_problem()
+
+    def _last_problem(self) -> str:
+        """As it is told who waits for metadata."""
+        failure = self._metadata.last_failure
+        awaited = "" if self._credentials is None else self._credentials.awaited()
+        return "; ".join(filter(None, ["" if failure is None else str(failure), awaited]))
 
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
@@ -404,6 +411,12 @@ class NetworkClient:
         versions = self._states.api_versions(pending.node_id)
         if self.transactions is not None and versions is not None:
             self.transactions.learn_features(versions)
+
+    def _connection_lost(self, node_id: int, now_ms: int) -> None:
+        self._updater.handle_disconnect(node_id, now_ms)
+        refusal = self._connections.refusal(node_id)
+        if refusal is not None and self._transaction_requests is not None:
+            self._transaction_requests.refused(refusal)
 
     # Metadata (P-H.2).
 

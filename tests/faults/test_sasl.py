@@ -100,6 +100,23 @@ def test_a_wrong_password_ends_every_wait(broker: Broker, caplog: pytest.LogCapt
     assert "refused user 'ada'" in caplog.text
 
 
+def test_a_wrong_password_ends_init_transactions_which_may_be_called_again(broker: Broker) -> None:
+    """P-G.4.6, P-I.6: as often as it is wrong; Java's producer tells it at once, too."""
+    with producer(broker, WRONG, transactional_id="ledger") as made:
+        for _ in range(2):
+            with pytest.raises(AuthenticationError, match="refused user 'ada' by PLAIN") as caught:
+                made.init_transactions(WAIT_S)
+            assert not caught.value.fatal
+            assert not caught.value.abortable
+        with pytest.raises(IllegalStateError, match=r"init_transactions\(\) comes first"):
+            made.begin_transaction()
+        made.set_sasl_credentials(USER, PASSWORD)
+        made.init_transactions(WAIT_S)
+        with made.transaction(WAIT_S):
+            made.send("t", b"x")
+    assert [record.value for record in broker.records("t")] == [b"x"]
+
+
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_is_let_in_by_scram(broker: Broker, mechanism: str) -> None:
     """P-L.181, P-G.10.4"""
