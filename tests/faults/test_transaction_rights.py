@@ -21,7 +21,7 @@ def test_offsets_of_a_topic_that_may_not_be_read_name_it(new_peer: PeerFactory) 
     with quick_producer(peer, transactional_id="ledger") as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
-        with pytest.raises(TopicAuthorizationError, match="not let .* read the topic") as caught:
+        with pytest.raises(TopicAuthorizationError, match="read the topic") as caught:
             producer.send_offsets_to_transaction({("in", 0): 5}, "readers", WAIT_S)
         assert "topic 'in'" in str(caught.value)
         assert caught.value.topic == "in"
