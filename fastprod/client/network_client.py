@@ -242,10 +242,15 @@ class NetworkClient:
         return why or self._last_problem()
 
     def _last_problem(self) -> str:
-        """As it is told who waits for metadata."""
+        """Why no broker can be asked, as it is told who waits for metadata; these may still come
+        by the connection to a bootstrap server."""
         failure = self._metadata.last_failure
+        problem = "" if failure is None else str(failure)
+        node_ids = [node.id for node in self._metadata.cluster.nodes]
+        if not problem and not any(map(self.is_warm, node_ids)):
+            problem = next(filter(None, map(self._connections.disconnect_reason, node_ids)), "")
         awaited = "" if self._credentials is None else self._credentials.awaited()
-        return "; ".join(filter(None, ["" if failure is None else str(failure), awaited]))
+        return "; ".join(filter(None, [problem, awaited]))
 
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""

@@ -19,6 +19,7 @@ from fastprod.errors import (
     DeliveryTimeoutError,
     IllegalStateError,
     KafkaError,
+    KafkaTimeoutError,
     MetadataTimeoutError,
 )
 
@@ -115,6 +116,20 @@ def test_a_wrong_password_ends_init_transactions_which_may_be_called_again(broke
         with made.transaction(WAIT_S):
             made.send("t", b"x")
     assert [record.value for record in broker.records("t")] == [b"x"]
+
+
+def test_a_commit_that_timed_out_names_a_refusal_and_goes_on_when_it_ends(broker: Broker) -> None:
+    """P-I.8.2: metadata still come by the connection to the bootstrap server."""
+    with producer(broker, transactional_id="ledger") as made:
+        made.init_transactions(WAIT_S)
+        made.begin_transaction()
+        made.send("t", b"x").result(WAIT_S)
+        broker.remove_user(USER)
+        broker.faults.close("EndTxn", n=1)
+        with pytest.raises(KafkaTimeoutError, match="refused user 'ada' by PLAIN"):
+            made.commit_transaction(1)
+        broker.add_user(USER, PASSWORD)
+        made.commit_transaction(WAIT_S)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
