@@ -5,6 +5,7 @@ The I/O thread owns the sockets and tells what is unusual by events; this one an
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
@@ -419,9 +420,9 @@ class NetworkClient:
 
     def _connection_lost(self, node_id: int, now_ms: int) -> None:
         self._updater.handle_disconnect(node_id, now_ms)
-        refusal = self._connections.refusal(node_id)
-        if refusal is not None and self._transaction_requests is not None:
-            self._transaction_requests.refused(refusal)
+        why = self._metadata.last_failure
+        if isinstance(why, AuthenticationError) and self._transaction_requests is not None:
+            self._transaction_requests.refused(copy.copy(why))
 
     # Metadata (P-H.2).
 
