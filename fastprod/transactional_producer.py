@@ -52,6 +52,7 @@ class TransactionalProducer(BulkProducer):
 
         Raises:
             KafkaTimeoutError: not in time; the same call again goes on waiting.
+            AuthenticationError: a broker does not let us in; it may be called again.
             IllegalStateError: it was called already, or there is no `transactional_id`.
             ProducerClosedError: `close` was called.
             KafkaError: the brokers refuse it. Where `fatal` is not set it may be called again.

@@ -5,6 +5,7 @@ The I/O thread owns the sockets and tells what is unusual by events; this one an
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
@@ -123,7 +124,7 @@ class NetworkClient:
             metadata,
             states,
             clock_ms,
-            on_lost=lambda node_id, now_ms: self._updater.handle_disconnect(node_id, now_ms),
+            on_lost=self._connection_lost,
             on_ready=listener.connections_changed,
             count_throttle=self._count_throttle,
             credentials=self._credentials,
@@ -238,7 +239,19 @@ class NetworkClient:
     def why_no_coordinator(self) -> str:
         """Why transactional requests get no answer, as far as is known. Any thread."""
         requests = self._transaction_requests
-        return "" if requests is None else requests.why_waiting()
+        why = "" if requests is None else requests.why_waiting()
+        return why or self._last_problem()
+
+    def _last_problem(self) -> str:
+        """Why no broker can be asked, as it is told who waits for metadata; these may still come
+        by the connection to a bootstrap server."""
+        failure = self._metadata.last_failure
+        problem = "" if failure is None else str(failure)
+        node_ids = [node.id for node in self._metadata.cluster.nodes]
+        if not problem and not any(map(self.is_warm, node_ids)):
+            problem = next(filter(None, map(self._connections.disconnect_reason, node_ids)), "")
+        awaited = "" if self._credentials is None else self._credentials.awaited()
+        return "; ".join(filter(None, [problem, awaited]))
 
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the thread's end; True if it ended."""
@@ -404,6 +417,12 @@ class NetworkClient:
         versions = self._states.api_versions(pending.node_id)
         if self.transactions is not None and versions is not None:
             self.transactions.learn_features(versions)
+
+    def _connection_lost(self, node_id: int, now_ms: int) -> None:
+        self._updater.handle_disconnect(node_id, now_ms)
+        why = self._metadata.last_failure
+        if isinstance(why, AuthenticationError) and self._transaction_requests is not None:
+            self._transaction_requests.refused(copy.copy(why))
 
     # Metadata (P-H.2).
 

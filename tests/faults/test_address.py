@@ -132,6 +132,19 @@ def test_what_is_no_broker_is_named_with_its_address_and_others_are_asked(
             assert producer.send("t", b"x", partition=0).result(WAIT_S).offset == 0
 
 
+def test_init_transactions_names_who_could_not_be_reached(peer: Peer) -> None:
+    """P-A.8.2: the first call of such a producer, so that it is the one to say it."""
+    with (
+        nobody() as address,
+        quick_producer(address, max_block_ms=MAX_BLOCK_MS, transactional_id="ledger") as producer,
+    ):
+        wait_for_failure(producer)
+        with pytest.raises(KafkaTimeoutError) as caught:
+            producer.init_transactions()
+        for word in [address, f"{MAX_BLOCK_MS} ms", "Connection refused", "call it again"]:
+            assert word in str(caught.value), caught.value
+
+
 def test_a_listener_with_tls_is_told_at_once_and_others_are_asked(peer: Peer) -> None:
     """P-G.7.8: its alert is no frame."""
     with tls_listener() as address:

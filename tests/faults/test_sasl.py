@@ -19,6 +19,7 @@ from fastprod.errors import (
     DeliveryTimeoutError,
     IllegalStateError,
     KafkaError,
+    KafkaTimeoutError,
     MetadataTimeoutError,
 )
 
@@ -98,6 +99,37 @@ def test_a_wrong_password_ends_every_wait(broker: Broker, caplog: pytest.LogCapt
     shown = caplog.text + "".join([repr(error) for error in errors])
     assert WRONG not in shown
     assert "refused user 'ada'" in caplog.text
+
+
+def test_a_wrong_password_ends_init_transactions_which_may_be_called_again(broker: Broker) -> None:
+    """P-G.4.6, P-I.6: as often as it is wrong; Java's producer tells it at once, too."""
+    with producer(broker, WRONG, transactional_id="ledger") as made:
+        for _ in range(2):
+            with pytest.raises(AuthenticationError, match="refused user 'ada' by PLAIN") as caught:
+                made.init_transactions(WAIT_S)
+            assert not caught.value.fatal
+            assert not caught.value.abortable
+        with pytest.raises(IllegalStateError, match=r"init_transactions\(\) comes first"):
+            made.begin_transaction()
+        made.set_sasl_credentials(USER, PASSWORD)
+        made.init_transactions(WAIT_S)
+        with made.transaction(WAIT_S):
+            made.send("t", b"x")
+    assert [record.value for record in broker.records("t")] == [b"x"]
+
+
+def test_a_commit_that_timed_out_names_a_refusal_and_goes_on_when_it_ends(broker: Broker) -> None:
+    """P-I.8.2: metadata still come by the connection to the bootstrap server."""
+    with producer(broker, transactional_id="ledger") as made:
+        made.init_transactions(WAIT_S)
+        made.begin_transaction()
+        made.send("t", b"x").result(WAIT_S)
+        broker.remove_user(USER)
+        broker.faults.close("EndTxn", n=1)
+        with pytest.raises(KafkaTimeoutError, match="refused user 'ada' by PLAIN"):
+            made.commit_transaction(1)
+        broker.add_user(USER, PASSWORD)
+        made.commit_transaction(WAIT_S)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])

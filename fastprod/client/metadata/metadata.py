@@ -112,6 +112,7 @@ class Metadata:
 
     Attributes:
         listeners: told of each update, a fatal error and the end, with this object's lock held.
+        last_failure: why there is no metadata, as far as is known; None once there is.
 
     Source: Java's ``Metadata`` and ``ProducerMetadata``, contract P-H.1 to P-H.7 and P-A.4.
     """
@@ -145,7 +146,7 @@ class Metadata:
         self._update_version = 0
         self._topic_errors: dict[str, _TopicError] = {}
         self._fatal_error: KafkaError | None = None
-        self._last_failure: BaseException | None = None
+        self.last_failure: BaseException | None = None
         self._awaited: Callable[[], str] = str
         self._is_closed = False
 
@@ -282,7 +283,7 @@ class Metadata:
             if findings.is_stale:
                 self._schedule.request_full()
             # An answer shows that what failed before it no longer stands in the way.
-            self._last_failure = None
+            self.last_failure = None
             self._fatal_error = None
             changes = MetadataChanges(
                 self._cluster,
@@ -310,7 +311,7 @@ class Metadata:
     def record_failure(self, error: BaseException) -> None:
         """Remember why there is no metadata: a waiter's timeout names it, until an update."""
         with self._lock:
-            self._last_failure = error
+            self.last_failure = error
 
     def name_waits(self, awaited: Callable[[], str]) -> None:
         """Have a waiter's timeout say, too, what connections wait for.
@@ -328,7 +329,7 @@ class Metadata:
         """
         with self._lock:
             self._fatal_error = error
-            self._last_failure = error
+            self.last_failure = error
             self._changed.notify_all()
             self.listeners.tell()
 
@@ -341,8 +342,7 @@ class Metadata:
     @property
     def standing_error(self) -> KafkaError | None:
         """A copy of what ``fatal_error`` was given, while it stands."""
-        error = self._fatal_error
-        return None if error is None else copy.copy(error)
+        return copy.copy(self._fatal_error)
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """The error of the latest response that named the topic; None if it had none."""
@@ -529,7 +529,7 @@ class Metadata:
         self, topic: str, partition: int | None, timeout_ms: int
     ) -> MetadataTimeoutError:
         count = self._cluster.partition_count_for_topic(topic)
-        cause = self.topic_error(topic) or self._last_failure
+        cause = self.topic_error(topic) or self.last_failure
         return missing_topic_error(topic, partition, count, timeout_ms, cause, self._awaited())
 
     def _merged(

@@ -11,6 +11,7 @@ from fastprod.client.transactions.request_handler import (
     ManagerView,
     Priority,
     TxnRequestHandler,
+    group_refusal,
 )
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.error_codes import (
@@ -92,7 +93,9 @@ class FindCoordinatorHandler(TxnRequestHandler):
         elif error.retriable or code == COORDINATOR_NOT_AVAILABLE:
             self.refused(error)
             self.retry()
-        elif code in (GROUP_AUTHORIZATION_FAILED, TRANSACTION_ABORTABLE):
+        elif code == GROUP_AUTHORIZATION_FAILED:
+            self.abortable_error(group_refusal(self.key))
+        elif code == TRANSACTION_ABORTABLE:
             self.abortable_error(error)
         elif code in _NOT_AUTHORIZED:
             self.fatal_error(error)

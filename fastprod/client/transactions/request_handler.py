@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
+    GROUP_AUTHORIZATION_FAILED,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
@@ -89,6 +90,13 @@ class ManagerView(Protocol):
     def abortable_error_if_possible(self, error: KafkaError) -> None: ...
     def transition_to_abortable_error(self, error: KafkaError) -> None: ...
     def transition_to_fatal_error(self, error: KafkaError) -> None: ...
+
+
+def group_refusal(group_id: str) -> KafkaError:
+    """The error of who may not use a group."""
+    return error_for_code(
+        GROUP_AUTHORIZATION_FAILED, message=f"the broker's ACLs refuse the group {group_id!r}"
+    )
 
 
 class TxnRequestHandler:

@@ -12,6 +12,7 @@ from fastprod.client.transactions.request_handler import (
     ManagerView,
     Priority,
     TxnRequestHandler,
+    group_refusal,
 )
 from fastprod.client.transactions.transactional_result import TransactionalRequestResult
 from fastprod.error_codes import (
@@ -156,6 +157,16 @@ def _refusal(failed: Mapping[TopicPartition, int]) -> KafkaError:
     return KafkaError(f"partitions were not added to the transaction: {said}")
 
 
+def _reading_refusal(topic: str) -> KafkaError:
+    """Who commits offsets has to be allowed to read, which nothing else here needs."""
+    return error_for_code(
+        TOPIC_AUTHORIZATION_FAILED,
+        topic=topic,
+        message="the broker's ACLs do not let this producer's user read the topic, as is needed "
+        "to commit offsets of it",
+    )
+
+
 class AddOffsetsToTxnHandler(TxnRequestHandler):
     """The offsets of a group belong to the transaction from now on (before KIP-890).
 
@@ -202,15 +213,9 @@ class AddOffsetsToTxnHandler(TxnRequestHandler):
         if code == 0:
             self.manager.offsets_added(self.result, self.offsets, self.group)
         elif code == GROUP_AUTHORIZATION_FAILED:
-            self.abortable_error(_group_refusal(self.group.group_id))
+            self.abortable_error(group_refusal(self.group.group_id))
         elif not self.common_error(code):
             self.unexpected(code)
-
-
-def _group_refusal(group_id: str) -> KafkaError:
-    return error_for_code(
-        GROUP_AUTHORIZATION_FAILED, message=f"the broker's ACLs refuse the group {group_id!r}"
-    )
 
 
 class TxnOffsetCommitHandler(TxnRequestHandler):
@@ -292,7 +297,7 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
                 elif code in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT):
                     moved = True
                 elif not error_for_code(code).retriable:
-                    self._fail(code)
+                    self._fail(code, topic.name)
                     return
                 if code:
                     self.refused(error_for_code(code))
@@ -303,9 +308,11 @@ class TxnOffsetCommitHandler(TxnRequestHandler):
         else:
             self.retry()
 
-    def _fail(self, code: int) -> None:
+    def _fail(self, code: int, topic: str) -> None:
         if code == GROUP_AUTHORIZATION_FAILED:
-            self.abortable_error(_group_refusal(self.group_id))
+            self.abortable_error(group_refusal(self.group_id))
+        elif code == TOPIC_AUTHORIZATION_FAILED:
+            self.fatal_error(_reading_refusal(topic))
         elif code in (FENCED_INSTANCE_ID, TRANSACTION_ABORTABLE):
             self.abortable_error(error_for_code(code))
         elif code in _MEMBER_GONE:

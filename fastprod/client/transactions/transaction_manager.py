@@ -499,13 +499,14 @@ class TransactionManager:
         result.done()
 
     def initialization_refused(self, error: KafkaError, result: TransactionalRequestResult) -> None:
-        """Not authorized: init_transactions may be called again (P-I.6)."""
-        self._mark(error, fatal=False)
-        error.abortable = False
-        self.line.fail_all(error)
-        self._transition(TransactionState.ABORTABLE_ERROR, error)
-        self._transition(TransactionState.UNINITIALIZED)
-        result.fail(error)
+        """Not authorized, or not let in: init_transactions may be called again (P-I.6)."""
+        with self._lock:
+            self._mark(error, fatal=False)
+            error.abortable = False
+            self.line.fail_all(error)
+            self._transition(TransactionState.ABORTABLE_ERROR, error)
+            self._transition(TransactionState.UNINITIALIZED)
+            result.fail(error)
 
     def complete_transaction(self, result: TransactionalRequestResult) -> None:
         """The transaction has ended, or was none; perhaps the next one needs a new epoch."""

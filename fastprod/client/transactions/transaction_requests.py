@@ -10,10 +10,14 @@ from fastprod.client.connections.broker_connections import LONGEST_SLEEP_MS
 from fastprod.client.connections.connection_states import ClusterConnectionStates
 from fastprod.client.connections.control_requests import PendingRequest
 from fastprod.client.transactions.ending_question import EndingQuestion, ending_question
-from fastprod.client.transactions.producer_id_handlers import EndTxnHandler
+from fastprod.client.transactions.producer_id_handlers import (
+    EndTxnHandler,
+    InitProducerIdHandler,
+)
 from fastprod.client.transactions.request_handler import CoordinatorType, TxnRequestHandler
 from fastprod.client.transactions.transaction_manager import TransactionManager
-from fastprod.errors import UnsupportedVersionError
+from fastprod.client.transactions.transaction_state import TransactionState
+from fastprod.errors import AuthenticationError, UnsupportedVersionError
 from fastprod.protocol.api_keys import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from fastprod.protocol.field_types import SchemaError
 from fastprod.records import Node
@@ -173,6 +177,15 @@ class TransactionRequests:
             self._early_end = self._in_flight = None
             self._connections.forget(early.token)
             self._manager.line.enqueue(early.handler)
+
+    def refused(self, error: AuthenticationError) -> None:
+        """A broker does not let us in: init_transactions() says so, if it still waits to be sent
+        (P-G.4.6). Transactions that are open wait for a better time, as their records do."""
+        if self._manager.state is not TransactionState.INITIALIZING:
+            return
+        for handler in self._manager.line.all():
+            if isinstance(handler, InitProducerIdHandler) and not handler.is_epoch_bump:
+                self._manager.initialization_refused(error, handler.result)
 
     def question_refused(self) -> None:
         """The coordinator does not tell whether a transaction has ended: it is not asked again."""

@@ -36,6 +36,6 @@ def wait_for_failure(producer: KafkaProducer) -> None:
     The time-out of a call that begins then names it, however late the next attempt is.
     """
     deadline_s = time.monotonic() + WAIT_S
-    while producer._metadata._last_failure is None:
+    while producer._metadata.last_failure is None:
         assert time.monotonic() < deadline_s, "nothing failed"
         time.sleep(0.001)
