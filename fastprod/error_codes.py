@@ -136,7 +136,11 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
         "larger than the topic's max.message.bytes: raise that limit, or send smaller records",
     ),
     11: _row("STALE_CONTROLLER_EPOCH", _PLAIN),
-    12: _row("OFFSET_METADATA_TOO_LARGE", _PLAIN),
+    12: _row(
+        "OFFSET_METADATA_TOO_LARGE",
+        _PLAIN,
+        "an offset's metadata is longer than the brokers' offset.metadata.max.bytes",
+    ),
     13: _row(
         "NETWORK_EXCEPTION", _REFRESH, "the connection broke; the records may have been written"
     ),
@@ -194,7 +198,12 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
     ),
     46: _row("DUPLICATE_SEQUENCE_NUMBER", _PLAIN, "the batch had been written before"),
     47: _row("INVALID_PRODUCER_EPOCH", _PLAIN, "a newer producer took over this producer's id"),
-    48: _row("INVALID_TXN_STATE", _PLAIN),
+    48: _row(
+        "INVALID_TXN_STATE",
+        _PLAIN,
+        "the broker has no such transaction any more: perhaps it was open for longer than "
+        "transaction_timeout_ms",
+    ),
     49: _row(
         "INVALID_PRODUCER_ID_MAPPING", _FATAL, "the producer id is no longer ours: make a new one"
     ),
@@ -205,7 +214,11 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
     ),
     51: _row("CONCURRENT_TRANSACTIONS", _RETRY),
     52: _row("TRANSACTION_COORDINATOR_FENCED", _PLAIN),
-    53: _row("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _FATAL),
+    53: _row(
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        _FATAL,
+        "the broker's ACLs refuse this transactional_id: WRITE on it is needed",
+    ),
     54: _row("SECURITY_DISABLED", _PLAIN),
     55: _row("OPERATION_NOT_ATTEMPTED", _PLAIN),
     56: _row("KAFKA_STORAGE_ERROR", _REFRESH, "the broker's disk failed"),
@@ -251,7 +264,10 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
     88: _row("UNSTABLE_OFFSET_COMMIT", _RETRY),
     89: _row("THROTTLING_QUOTA_EXCEEDED", _RETRY, "over the broker's quota for now"),
     90: _row(
-        "PRODUCER_FENCED", _FATAL, "a newer producer uses the same transactional_id: close this one"
+        "PRODUCER_FENCED",
+        _FATAL,
+        "a newer producer uses the same transactional_id, or a transaction was open for longer "
+        "than transaction_timeout_ms: close this one",
     ),
     91: _row("RESOURCE_NOT_FOUND", _PLAIN),
     92: _row("DUPLICATE_RESOURCE", _PLAIN),

@@ -279,7 +279,7 @@ class TransactionalProducer(BulkProducer):
             if manager.can_abort:
                 self._await_result(manager.begin_abort(), _left_s(deadline_s))
         except KafkaError as error:
-            _log.warning("close() left a transaction to its time-out at the brokers: %s", error)
+            _log.warning("close() did not see the end of a transaction: %s", error)
 
     def _await_pending(
         self,
