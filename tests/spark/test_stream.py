@@ -177,6 +177,6 @@ def test_in_output_mode_update_the_driver_looks_for_the_cluster_until_a_batch_is
         options={"Fastprod.Validate": "true"},
     )
     assert query.awaitTermination(PATIENCE_S)
-    after = {"fastprod.validate": "false"}
+    after = {"fastprod.validate": "false", "fastprod.under.way": "true"}
     assert found == [{"Fastprod.Validate": "true"}, after, after]
     assert progress(query).total.rows == 3

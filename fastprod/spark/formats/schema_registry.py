@@ -32,8 +32,13 @@ _NUMBERS: Final = (
     "cache.latest.ttl.sec",
 )
 """Settings that its client takes as numbers alone."""
+_BUSY: Final = (408, 429)  # with 500 and above: of HTTP, what may pass by itself
 _SCHEMES: Final = ("http://", "https://", "mock://")
 _END_OF_HOST: Final = re.compile(r"[/?#]")
+
+
+class RegistryAway(FormatError):
+    """The registry does not answer, or says that it cannot just now."""
 
 
 def registered_prefix(
@@ -56,7 +61,7 @@ def registered_prefix(
     Raises:
         ConfigError: what a setting refers to is not there.
         FormatError: there is no topic, a setting is wrong, the client is missing, or the registry
-            refuses or does not answer.
+            refuses; `RegistryAway`: it does not answer.
 
     Blocks: for the registry, 10 s for each of four tries and some seconds between them, unless its
     settings say otherwise.
@@ -134,7 +139,7 @@ def _registered(
             return int(client.register_schema(subject, library.Schema(schema, kind)))
     except Exception as error:
         # The exceptions of its HTTP library are not part of its interface.
-        raise FormatError(
+        raise (RegistryAway if _is_away(error) else FormatError)(
             _without_secrets(
                 f"the schema registry at {settings['url']} did not register the schema of "
                 f"{subject}: {type(error).__name__}: {error}",
@@ -142,6 +147,13 @@ def _registered(
             )
             + _hint(error, settings)
         ) from None
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether the same may succeed later: there was no answer, or one that says so."""
+    status = getattr(error, "http_status_code", 0)
+    names = {each.__name__ for each in type(error).__mro__}
+    return status >= 500 or status in _BUSY or "TransportError" in names
 
 
 def _hint(error: Exception, settings: Mapping[str, str | float]) -> str:

@@ -30,7 +30,7 @@ _log = logging.getLogger("fastprod.spark")
 
 GUARANTEES: Final = ("at_least_once",)
 TOTAL_PATH: Final = "fastprod.total.path"
-VALIDATE: Final = "fastprod.validate"
+UNDER_WAY: Final = {"fastprod.validate": "false", "fastprod.under.way": "true"}
 OUTPUT_MODES: Final = ("append", "update", "complete")
 
 
@@ -367,8 +367,8 @@ def _options(
 
 def _unchecked(options: Mapping[str, str] | None) -> dict[str, str]:
     """The options, for a cluster that was there: an outage now is for the tasks to wait out."""
-    others = {name: each for name, each in (options or {}).items() if name.lower() != VALIDATE}
-    return {**others, VALIDATE: "false"}
+    others = {name: each for name, each in (options or {}).items() if name.lower() not in UNDER_WAY}
+    return {**others, **UNDER_WAY}
 
 
 def _folder(checkpoint: object) -> str:

@@ -11,7 +11,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -25,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from fastprod.errors import ConfigError, KafkaTimeoutError
 from fastprod.spark.formats.record_format import RecordFormat, record_format
+from fastprod.spark.formats.schema_registry import RegistryAway
 from fastprod.spark.hidden_options import all_options, refuse_shown
 from fastprod.spark.rows.row_plan import RowPlan, row_plan
 from fastprod.spark.sink import commit_total, task_writer
@@ -40,6 +42,8 @@ CONTINUOUS: Final = (
     "a continuous trigger is refused: Spark gives a sink in Python none of its rows; give "
     "trigger(processingTime=...), or no trigger for one micro-batch after the other"
 )
+_REGISTRY_S: Final = 120.0  # as long as a record has by default
+_PAUSE_S: Final = 1.0
 # Used in the process that commits a stream's micro-batches.
 _COMMITTING: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
@@ -76,28 +80,45 @@ class FastprodDataSource(DataSource):
         """The same for a stream; output mode Complete (`overwrite`) writes its result each time.
 
         Spark asks for each micro-batch, often in a new process. A cluster that does not answer just
-        then ends no stream; see `_check_stream`.
+        then ends no stream; see `_check_stream`. Nor does a schema registry, for two minutes.
         """
         if _COMMITTING in sys.modules:
             # The rows are in Kafka: an error now would make Spark write them again.
             nothing = RecordFormat(schema, (), ())
             return StreamWriter(RowPlan(value=0), sink_options(self.options), nothing)
-        return StreamWriter(*self._checked(schema, _check_stream))
+        return StreamWriter(*self._checked(schema, is_stream=True))
 
     def _checked(
-        self, schema: StructType, check: Callable[[SinkOptions], None] = check_cluster
+        self, schema: StructType, *, is_stream: bool = False
     ) -> tuple[RowPlan, SinkOptions, RecordFormat]:
         refuse_shown(self.options)
         options = sink_options(self.options)
-        encoding = record_format(schema, all_options(self.options), options.header_columns)
+        waits = options.is_under_way or (is_stream and _may_be_under_way(options))
+        encoding = self._encoding(schema, options, _REGISTRY_S if waits else 0.0)
         plan = row_plan(encoding.schema, options.topic, options.header_columns)
         options.check_settings()
         _check_files(options)
         if options.validates:
+            check = _check_stream if is_stream else check_cluster
             check(options)
         if options.tunes_worker:
             freeze()
         return plan, options, encoding
+
+    def _encoding(
+        self, schema: StructType, options: SinkOptions, patience_s: float
+    ) -> RecordFormat:
+        """Plan what makes records of rows; wait for a schema registry that is away."""
+        given = all_options(self.options)
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            try:
+                return record_format(schema, given, options.header_columns)
+            except RegistryAway as error:
+                if time.monotonic() >= deadline_s:
+                    raise
+                _log.warning("asking again: %s", error)
+            time.sleep(_PAUSE_S)
 
 
 class _RowWriter:
@@ -143,18 +164,28 @@ class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
         """Do nothing: what the tasks wrote stays, as with Spark's own sink."""
 
 
-def _check_stream(options: SinkOptions) -> None:
-    """Check the cluster, but leave to the tasks, which wait longer, what may pass by itself.
+def _may_be_under_way(options: SinkOptions) -> bool:
+    """Whether a stream may have written something.
 
     Without a total, which `write_stream` has, nobody knows whether the stream has just begun.
+    """
+    if not options.total_path:
+        return True
+    try:
+        return commit_total.found(Path(options.total_path)) is not None
+    except (OSError, ValueError):
+        return True  # nobody asks any more, or `_check_files` refuses it
+
+
+def _check_stream(options: SinkOptions) -> None:
+    """Check the cluster, but leave to the tasks, which wait longer, what may pass by itself.
 
     Raises:
         KafkaError: the cluster refuses; or it does not answer, and the stream has just begun.
     """
+    if not _may_be_under_way(options):
+        check_cluster(options)
     if options.total_path:
-        with contextlib.suppress(FileNotFoundError):
-            if commit_total.found(Path(options.total_path)) is None:
-                check_cluster(options)
         return
     try:
         check_cluster(options)

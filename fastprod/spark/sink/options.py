@@ -54,6 +54,7 @@ _OWN: Final = (
     "fastprod.report.path",
     "fastprod.total.path",
     "fastprod.tune.worker",
+    "fastprod.under.way",
     "fastprod.validate",
 )
 # Options of Spark and of its Kafka source, which the sink of format("kafka") ignores.
@@ -117,6 +118,7 @@ class SinkOptions:
             has made; "": none.
         tunes_worker: whether a worker's long-lived objects are left out of the garbage collection.
         validates: whether the driver connects to the cluster before any task.
+        is_under_way: whether this is a micro-batch of a stream that has written before.
     """
 
     settings: tuple[tuple[str, str], ...]
@@ -128,6 +130,7 @@ class SinkOptions:
     total_path: str = ""
     tunes_worker: bool = True
     validates: bool = True
+    is_under_way: bool = False
 
     @property
     def has_plugins(self) -> bool:
@@ -202,6 +205,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         total_path=lower.get("fastprod.total.path", ""),
         tunes_worker=_flag(lower, "fastprod.tune.worker"),
         validates=_flag(lower, "fastprod.validate"),
+        is_under_way=_flag(lower, "fastprod.under.way", "false"),
     )
 
 
@@ -290,8 +294,8 @@ def _number(options: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "true").strip().lower()
+def _flag(options: Mapping[str, str], name: str, default: str = "true") -> bool:
+    text = options.get(name, default).strip().lower()
     if text not in ("true", "false"):
         _refuse(name, options[name], "must be true or false")
     return text == "true"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import signal
+import socket
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +20,7 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 
 from fastprod.errors import ConfigError, KafkaTimeoutError
 from fastprod.spark.formats.column_types import FormatError
+from fastprod.spark.sink import data_source
 from fastprod.spark.sink.commit_total import CommitTotal, add
 from fastprod.spark.sink.data_source import FastprodDataSource
 from fastprod.spark.sink.task_report import OffsetSpan, TaskReport, summary
@@ -153,6 +160,76 @@ def test_a_stream_whose_total_is_kept_looks_for_the_cluster_until_it_has_committ
             given.streamWriter(VALUE, overwrite=False)
         add(commits.path, summary([TaskReport(0, 0, rows=3)]), 0)
         given.streamWriter(VALUE, overwrite=False)
+    finally:
+        commits.close()
+
+
+@contextlib.contextmanager
+def registry(port: int, after_s: float = 0.0) -> Iterator[None]:
+    """A schema registry that comes after a while."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"id": 258}')
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    def serve() -> None:
+        time.sleep(after_s)
+        with HTTPServer(("127.0.0.1", port), Answer) as server:
+            server.timeout = 0.02
+            while not ended.is_set():
+                server.handle_request()
+
+    ended = threading.Event()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def registered(port: int, topic: str, **options: str) -> FastprodDataSource:
+    """A sink that registers its schema, and asks once."""
+    given = source(**options)
+    url = f"http://127.0.0.1:{port}"
+    given.options["topic"] = topic
+    given.options["value.format"] = "avro"
+    given.options["schema.registry.url"] = url
+    given.options["schema.registry.max.retries"] = "0"
+    return given
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_stream_under_way_waits_for_a_schema_registry(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(data_source, "_PAUSE_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    commits = CommitTotal()
+    try:
+        begun = registered(port, "a", total_path=str(commits.path))
+        for make in (begun.streamWriter, registered(port, "b").writer):
+            with pytest.raises(FormatError, match="did not register"):
+                make(SCHEMA, overwrite=False)
+        add(commits.path, summary([TaskReport(0, 0, rows=3)]), 0)
+        with caplog.at_level(logging.WARNING, "fastprod.spark"), registry(port, 0.5):
+            begun.streamWriter(SCHEMA, overwrite=False)
+        assert "asking again: the schema registry" in caplog.text
+        with registry(port, 0.5):
+            registered(port, "c").streamWriter(SCHEMA, overwrite=False)
+        with registry(port, 0.5):
+            registered(port, "d", under_way="true").writer(SCHEMA, overwrite=False)
+        monkeypatch.setattr(data_source, "_REGISTRY_S", 0.1)
+        with pytest.raises(FormatError, match="did not register"):
+            registered(port, "e").streamWriter(SCHEMA, overwrite=False)
     finally:
         commits.close()
 
