@@ -25,25 +25,26 @@ class PendingCall:
     @property
     def result(self) -> TransactionalRequestResult | None:
         """Of the call; None: there is none."""
-        self._forget_if_over()
-        return None if self._call is None else self._call[0]
+        call = self._current()
+        return None if call is None else call[0]
 
     @property
     def target(self) -> TransactionState | None:
         """The state that the call began."""
-        self._forget_if_over()
-        return None if self._call is None else self._call[1]
+        call = self._current()
+        return None if call is None else call[1]
 
-    def _forget_if_over(self) -> None:
-        """What init_transactions() was refused for while nobody waited may be so no more, as when
-        the user was replaced: it is asked for anew then."""
-        if self._call is None:
-            return
-        result, target = self._call
+    def _current(self) -> tuple[TransactionalRequestResult, TransactionState] | None:
+        """The call that is not over. What init_transactions() was refused for while nobody waited
+        may be so no more, as when the user was replaced: it is asked for anew then."""
+        call = self._call  # a signal handler may begin another one
+        if call is None:
+            return None
+        result, target = call
         is_refusal = isinstance(result.error, AuthenticationError)
-        is_first = target is TransactionState.INITIALIZING
-        if result.is_acked or (is_first and is_refusal and not self._is_refused()):
-            self._call = None
+        if target is TransactionState.INITIALIZING and is_refusal and not self._is_refused():
+            result.is_acked = True
+        return None if result.is_acked else call
 
     def begun(
         self, result: TransactionalRequestResult, target: TransactionState
