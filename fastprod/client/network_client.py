@@ -179,6 +179,7 @@ class NetworkClient:
             open_gate=self._listener.sending_changed,
             on_fatal=self._listener.failed_for_good,
             clock_ms=self._clock_ms,
+            is_refused=lambda: self._metadata.standing_error is not None,
         )
         return manager, TransactionRequests(
             manager,

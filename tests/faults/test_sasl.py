@@ -22,6 +22,7 @@ from fastprod.errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
 )
+from support.broker.sockets import until
 
 USER, PASSWORD, WRONG = "ada", "wonderland", "looking-glass"
 WAIT_S = 20.0
@@ -116,6 +117,28 @@ def test_a_wrong_password_ends_init_transactions_which_may_be_called_again(broke
         with made.transaction(WAIT_S):
             made.send("t", b"x")
     assert [record.value for record in broker.records("t")] == [b"x"]
+
+
+def wait_for_unseen_refusal(made: KafkaProducer) -> None:
+    """Of an init_transactions() that nobody waits for any more."""
+    with pytest.raises(KafkaTimeoutError):
+        made.init_transactions(0)
+    manager = made._network_client.transactions
+    assert manager is not None
+    result = manager.pending_result
+    assert result is not None
+    until(lambda: result.is_completed, "it is refused")
+
+
+def test_init_transactions_forgets_a_refusal_that_nobody_waited_for(broker: Broker) -> None:
+    """P-I.2.5: once the user is replaced; else it is told when it is called again."""
+    with producer(broker, WRONG, transactional_id="ledger") as made:
+        wait_for_unseen_refusal(made)
+        with pytest.raises(AuthenticationError, match="refused user 'ada' by PLAIN"):
+            made.init_transactions(0)
+        wait_for_unseen_refusal(made)
+        made.set_sasl_credentials(USER, PASSWORD)
+        made.init_transactions(WAIT_S)
 
 
 def test_a_commit_that_timed_out_names_a_refusal_and_goes_on_when_it_ends(broker: Broker) -> None:

@@ -58,6 +58,7 @@ class TransactionManager:
         open_gate: ``open_gate(True)`` when `send` takes records, ``(False)`` when it does not.
         on_fatal: told why the producer can do nothing any more.
         clock_ms: the control thread's.
+        is_refused: whether a broker refuses the user, as far as is known. Any thread.
 
     Attributes:
         transactional_id, transaction_timeout_ms, retry_backoff_ms: as given.
@@ -82,6 +83,7 @@ class TransactionManager:
         open_gate: Callable[[bool], None],
         on_fatal: Callable[[KafkaError], None],
         clock_ms: Callable[[], int],
+        is_refused: Callable[[], bool],
     ) -> None:
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
@@ -95,7 +97,7 @@ class TransactionManager:
         self._lock = fork_lock()  # a signal handler may call while its own thread has it
         self._state = TransactionState.UNINITIALIZED
         self._last_error: KafkaError | None = None
-        self._pending = PendingCall()
+        self._pending = PendingCall(is_refused)
         self.line = RequestLine(self, self._lock, clock_ms, wake)
         self._new_partitions: set[TopicPartition] = set()
         self._added_partitions: set[TopicPartition] = set()
@@ -176,7 +178,6 @@ class TransactionManager:
 
     def begin_abort(self) -> TransactionalRequestResult:
         """Fail what has not left, wait for the rest, then abort (P-A.8.6)."""
-
         with self._lock:
             error = self._last_error
 
@@ -596,5 +597,4 @@ class TransactionManager:
         error.fatal, error.abortable, error.retriable = fatal, not fatal, False
 
     def _abort_undrained(self, error: KafkaError | None) -> None:
-        why = "" if error is None else str(error)
-        self._engine.abort_undrained(ERR_TXN_ABORTED, why)
+        self._engine.abort_undrained(ERR_TXN_ABORTED, str(error or ""))

@@ -89,6 +89,7 @@ class World:
             open_gate=self.gate.append,
             on_fatal=self.fatal.append,
             clock_ms=lambda: self.now_ms,
+            is_refused=lambda: True,
         )
         self.is_v2 = level >= 2
         self.manager.learn_features(features(level))
