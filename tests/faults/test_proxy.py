@@ -122,8 +122,11 @@ def test_a_proxy_that_says_nothing_is_left_after_the_setup_timeout(peer: Peer) -
             max_block_ms=300,
         ) as producer:
             wait_for_failure(producer)
-            with pytest.raises(KafkaError, match="socket_connection_setup_timeout_ms"):
+            with pytest.raises(KafkaError, match="socket_connection_setup_timeout_ms") as caught:
                 producer.partitions_for("t")
+            said = f"proxy {address} did not connect to broker {peer.bootstrap_servers} within"
+            assert said in str(caught.value)
+            assert "proxy_url" in str(caught.value)
             peer.wait_until(lambda: producer._engine.counters()["connections_opened"] >= 2)
 
 

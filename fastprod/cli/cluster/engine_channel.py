@@ -100,9 +100,18 @@ class EngineChannel:
         address, plan = self._route
         self._engine.connect(_SLOT, _NODE_ID, address.packed(), self.where, tls, name, plan)
         while True:
-            event = self._next_event(f"did not take the connection within {self._timeout_s:g} s")
+            event = self._next_event(self._not_taken())
             if event.kind == EventKind.ON_CONNECTED:
                 return
+
+    def _not_taken(self) -> str:
+        proxy = "" if self._access.proxy is None else str(self._access.proxy)
+        return reasons.not_taken_reason(
+            self.where,
+            f"{self._timeout_s:g} s",
+            proxy=proxy,
+            has_tls=self._access.tls is not None,
+        )
 
     def _authenticate(self) -> None:
         """SASL, from the first message to the last."""
@@ -161,7 +170,8 @@ class EngineChannel:
         self._engine.send_frame(_SLOT, self._token, request)
         while True:
             event = self._next_event(
-                f"took the connection and did not answer {what} within {self._timeout_s:g} s"
+                f"broker {self.where} took the connection and did not answer {what} within "
+                f"{self._timeout_s:g} s"
             )
             # An answer without data: the connection ended, and the next event says why.
             if event.kind == EventKind.ON_RESPONSE and event.data is not None:
@@ -174,7 +184,7 @@ class EngineChannel:
         left_s = self._deadline_s - time.monotonic()
         event = self._engine.next_event(max(left_s, 0))
         if event is None:
-            raise ConnectionTrouble("timeout", f"broker {self.where} {otherwise}")
+            raise ConnectionTrouble("timeout", otherwise)
         if event.kind == EventKind.ON_PROTOCOL_ERROR:
             raise ConnectionTrouble("not kafka", reasons.protocol_reason(self.where, event))
         if event.kind == EventKind.ON_DISCONNECTED:

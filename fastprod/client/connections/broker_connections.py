@@ -251,7 +251,7 @@ class BrokerConnections:
                 continue  # the same
             step = "" if self._sasl is None else self._sasl.step(self.slot(node_id))
             after_ms = self._states.connection_delay_ms(node_id, now_ms)
-            error = NetworkError(reasons.setup_timeout_reason(self.where(node_id), after_ms, step))
+            error = NetworkError(self._routes.overdue_reason(self.where(node_id), after_ms, step))
             _LOG.warning("%s", error)
             self._note_reason(error, node_id)
             self._engine.close_connection(self.slot(node_id), timed_out=True)

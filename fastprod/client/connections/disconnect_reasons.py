@@ -100,13 +100,17 @@ def _left_in_sasl(where: str, step: str, how: str) -> str:
     )
 
 
-def setup_timeout_reason(where: str, after_ms: int, sasl_step: str) -> str:
+def setup_timeout_reason(
+    where: str, after_ms: int, sasl_step: str, *, proxy: str = "", has_tls: bool = False
+) -> str:
     """Return why a connection to `where` was given up that was not ready in time.
 
     Args:
         where: host:port of the broker.
         after_ms: the time that it had.
         sasl_step: what an authentication waited for; "": there was none yet.
+        proxy: host:port of the proxy on the way; "": there is none.
+        has_tls: whether it speaks TLS.
     """
     limit = f"{after_ms:,} ms (socket_connection_setup_timeout_ms)"
     if sasl_step:
@@ -114,9 +118,28 @@ def setup_timeout_reason(where: str, after_ms: int, sasl_step: str) -> str:
             f"authentication with broker {where} did not end within {limit}: it waited for "
             f"{sasl_step}"
         )
+    return not_taken_reason(where, limit, proxy=proxy, has_tls=has_tls)
+
+
+def not_taken_reason(where: str, limit: str, *, proxy: str, has_tls: bool) -> str:
+    """Return why there is no connection to `where`, if it is not known how far it came.
+
+    Args:
+        where: host:port of the broker.
+        limit: the time that it had, in words.
+        proxy: host:port of the proxy on the way; "": there is none.
+        has_tls: whether it speaks TLS.
+    """
+    handshake = ", or no handshake of TLS ended," if has_tls else ""
+    if proxy:
+        return (
+            f"proxy {proxy} did not connect to broker {where}{handshake} within {limit}: does "
+            f"proxy_url name the right protocol, host and port, and can the proxy reach the broker?"
+        )
+    hint = ", or is its listener one without TLS" if has_tls else ""
     return (
-        f"broker {where} did not take the connection within {limit}: does a firewall drop the "
-        f"packets?"
+        f"broker {where} did not take the connection{handshake} within {limit}: does a firewall "
+        f"drop the packets{hint}?"
     )
 
 

@@ -76,7 +76,7 @@ class Proxy:
         try:
             address = self._addresses.current()
         except OSError as error:
-            raise OSError(f"the proxy's: {error}") from error
+            raise OSError(f"that of proxy {self}: {error}") from error
         self._addresses.move_to_next()
         plan = self.plan(host if self.resolves_names else resolved().ip, port)
         return address, ProxyPlan(plan)

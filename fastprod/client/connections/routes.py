@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastprod._core.engine.control_queue import ControlEvent
 from fastprod.client.connections.addresses import Address
+from fastprod.client.connections.disconnect_reasons import setup_timeout_reason
 from fastprod.client.engine_view import EngineView
 from fastprod.config import ProducerConfig
 from fastprod.errors import KafkaError
@@ -109,6 +110,17 @@ class Routes:
             event: how it ended.
         """
         return None if self._proxy is None else self._proxy.failure(where, event)
+
+    def overdue_reason(self, where: str, after_ms: int, sasl_step: str) -> str:
+        """Return why a connection was given up that was not ready in time.
+
+        Args:
+            where: the broker's address and id.
+            after_ms: the time that it had.
+            sasl_step: what an authentication waited for; "": there was none yet.
+        """
+        proxy = "" if self._proxy is None else str(self._proxy)
+        return setup_timeout_reason(where, after_ms, sasl_step, proxy=proxy, has_tls=self.has_tls)
 
     def tls_reason(self, where: str, node: Node, event: ControlEvent) -> str:
         """Return why TLS failed (an ON_DISCONNECTED event, CLOSE_TLS).

@@ -128,8 +128,12 @@ def test_who_says_nothing_is_not_waited_for_longer_than_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         error = trouble({"bootstrap.servers": where, "security.protocol": "SSL"}, SHORT_S)
-    assert error.cause == "timeout"
-    assert f"did not take the connection within {SHORT_S} s" in str(error)
+        proxied = {"bootstrap.servers": "127.0.0.1:9092", "proxy.url": f"http://{where}"}
+        error_behind = trouble(proxied, SHORT_S)
+    assert error.cause == error_behind.cause == "timeout"
+    late = f"did not take the connection, or no handshake of TLS ended, within {SHORT_S} s"
+    assert late in str(error)
+    assert f"proxy {where} did not connect to broker 127.0.0.1:9092 within" in str(error_behind)
 
 
 def test_a_proxy_that_is_not_there_is_told(free_port: int) -> None:
