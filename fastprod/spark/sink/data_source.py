@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from fastprod.errors import ConfigError, KafkaTimeoutError
+from fastprod.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from fastprod.spark.formats.record_format import RecordFormat, record_format
 from fastprod.spark.formats.schema_registry import RegistryAway
 from fastprod.spark.hidden_options import all_options, refuse_shown
@@ -181,7 +181,8 @@ def _check_stream(options: SinkOptions) -> None:
     """Check the cluster, but leave to the tasks, which wait longer, what may pass by itself.
 
     Raises:
-        KafkaError: the cluster refuses; or it does not answer, and the stream has just begun.
+        KafkaError: the cluster refuses, or has no such topic; or it does not answer, and the stream
+            has just begun.
     """
     if not _may_be_under_way(options):
         check_cluster(options)
@@ -190,6 +191,8 @@ def _check_stream(options: SinkOptions) -> None:
     try:
         check_cluster(options)
     except KafkaTimeoutError as error:
+        if isinstance(error.__cause__, UnknownTopicOrPartitionError):
+            raise  # a broker has answered for as long as was asked
         _log.warning("the tasks go on looking: %s", error)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import BinaryType, LongType, StructType
 
+from fastprod.broker.broker import Broker
 from fastprod.errors import ConfigError, KafkaTimeoutError
 from fastprod.spark.formats.column_types import FormatError
 from fastprod.spark.sink import data_source
@@ -150,6 +151,15 @@ def test_a_stream_leaves_an_outage_at_a_micro_batch_to_the_tasks(
     with caplog.at_level(logging.WARNING, "fastprod.spark"):
         away().streamWriter(VALUE, overwrite=False)
     assert "127.0.0.1:1" in caplog.text
+
+
+def test_a_stream_is_told_at_once_of_a_topic_that_the_cluster_does_not_have() -> None:
+    with Broker(auto_create_topics=False) as broker:
+        given = away()
+        given.options["kafka.bootstrap.servers"] = broker.bootstrap_servers
+        given.options["topic"] = "missing"
+        with pytest.raises(KafkaTimeoutError, match="the broker has no such topic"):
+            given.streamWriter(VALUE, overwrite=False)
 
 
 def test_a_stream_whose_total_is_kept_looks_for_the_cluster_until_it_has_committed() -> None:
