@@ -197,7 +197,12 @@ KAFKA_ERRORS: dict[int, ErrorRow] = {
         "OUT_OF_ORDER_SEQUENCE_NUMBER", _PLAIN, "an earlier batch of this producer is missing"
     ),
     46: _row("DUPLICATE_SEQUENCE_NUMBER", _PLAIN, "the batch had been written before"),
-    47: _row("INVALID_PRODUCER_EPOCH", _PLAIN, "a newer producer took over this producer's id"),
+    47: _row(
+        "INVALID_PRODUCER_EPOCH",
+        _PLAIN,
+        "a newer producer took over this producer's id, or a transaction was open for longer than "
+        "transaction_timeout_ms",
+    ),
     48: _row(
         "INVALID_TXN_STATE",
         _PLAIN,
