@@ -48,7 +48,15 @@ THREAD_TESTS = (
     "tests/faults",
     *(
         f"--ignore=tests/faults/test_{name}.py"
-        for name in ("bulk_arrays", "columns", "exit", "fork", "sasl_tokens", "signals")
+        for name in (
+            "bulk_arrays",
+            "columns",
+            "exit",
+            "fork",
+            "late_transaction_requests",
+            "sasl_tokens",
+            "signals",
+        )
     ),
     *("-k", "not fork and not child and not memory_is_gone"),
 )

@@ -74,7 +74,8 @@ cdef struct Result:
     uint32_t count              # records, also those that were taken back
     IndexSet removed            # those; constant without `batch`, before that: guarded by the GIL
     # and the lock of its queue
-    int32_t parted              # guarded by the stripe: records that have an outcome of their own
+    int32_t parted              # atomic: records that have an outcome of their own; it changes
+    # under the stripe
     uint32_t fork_epoch         # the process generation that made it
     int64_t base_offset         # -1: unknown
     int64_t log_append_ms       # -1: CreateTime

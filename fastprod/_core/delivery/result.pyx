@@ -376,7 +376,8 @@ cdef void result_split(Result* result) noexcept nogil:
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     cdef FpStatus status = FP_OK
-    cdef int32_t parted = result.parted
+    # A record that parts just before this is seen at the deadline: callers look every 50 ms.
+    cdef int32_t parted = fp_load_i32(&result.parted)
     if fp_load_i32_acq(&result.state) >= RESULT_DONE:
         return FP_OK
     fp_mutex_lock(&stripe.lock)
@@ -539,7 +540,7 @@ cdef bint result_take_all_back(
 cdef void result_part(Result* result) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     fp_mutex_lock(&stripe.lock)
-    result.parted += 1
+    fp_add_i32(&result.parted, 1)
     _unlock_and_wake(stripe, result)
 
 
