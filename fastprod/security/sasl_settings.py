@@ -30,7 +30,8 @@ class TokenEndpoint(FrozenRecord):
         read_timeout_s: of all the rest of an exchange, to the answer's last byte, in seconds;
             None: 10 s.
         retry_backoff_s: wait before the second try, in seconds; doubles.
-        retry_backoff_max_s: longest such wait, in seconds.
+        retry_backoff_max_s: longest such wait, in seconds; callers do not hear for so long that an
+            endpoint is busy (HTTP 429 or 5xx) before there is a first token.
         header_urlencode: whether id and secret are URL-encoded before they go into the header
             (RFC 6749, 2.3.1).
     """

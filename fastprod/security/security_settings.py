@@ -144,7 +144,9 @@ class SecuritySettings(Frozen):
         "integer or none", None, "How long its whole answer may take; unset: 10 s.", low=1
     )
     sasl_login_retry_backoff_ms: int = int64(100, "Wait before it is asked again; doubles.")
-    sasl_login_retry_backoff_max_ms: int = int64(10_000, "Longest such wait.")
+    sasl_login_retry_backoff_max_ms: int = int64(
+        10_000, "Longest such wait; so long a busy endpoint (429, 5xx) is tried for a first token."
+    )
     sasl_login_refresh_window_factor: float = _share(
         0.8, "Share of a token's lifetime after which it is renewed.", 0.5, 1.0
     )

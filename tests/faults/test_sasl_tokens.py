@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -183,3 +187,61 @@ def test_the_login_ends_with_the_producer(
     while any(each.name.startswith("kafka-login") for each in threading.enumerate()):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
+
+
+@contextmanager
+def busy_endpoint(refusals: float) -> Iterator[str]:
+    """The URL of a token endpoint that answers HTTP 503 so many times."""
+    numbers = itertools.count()
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(503 if next(numbers) < refusals else 200)
+            self.end_headers()
+            self.wfile.write(b'{"access_token": "abc", "expires_in": 60}')
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/token"
+        finally:
+            server.shutdown()
+            thread.join(WAIT_S)
+
+
+def endpoint_producer(peer: Peer, url: str, **config: Any) -> KafkaProducer:
+    given = {
+        "sasl_oauthbearer_token_endpoint_url": url,
+        "sasl_oauthbearer_client_credentials_client_id": "me",
+        "sasl_oauthbearer_client_credentials_client_secret": "hush",
+    }
+    return sasl_producer(peer, "OAUTHBEARER", **given, **config)
+
+
+def test_a_first_token_is_tried_for_while_its_endpoint_is_busy(new_peer: PeerFactory) -> None:
+    """P-G.10.5: as long as Kafka's client does; it was told after 0.6 s."""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    peer.on(SASL_AUTHENTICATE).reply(lambda request: accepted(request.version, 0)).always()
+    with busy_endpoint(4) as url, endpoint_producer(peer, url) as producer:
+        assert producer.send("t", b"x").result(WAIT_S).offset == 0
+
+
+def test_who_waits_for_a_busy_endpoint_for_too_long_hears_what_it_answered(
+    new_peer: PeerFactory,
+) -> None:
+    """P-G.10.8"""
+    peer = sasl_peer(new_peer)
+    offer_sasl(peer, "OAUTHBEARER")
+    answered = "there is no access token yet: the token endpoint http.*/token answered HTTP 503"
+    with (
+        busy_endpoint(float("inf")) as url,
+        endpoint_producer(peer, url, max_block_ms=2_000) as producer,
+        pytest.raises(MetadataTimeoutError, match=answered),
+    ):
+        producer.partitions_for("t")

@@ -174,7 +174,8 @@ cdef bint result_unawait(
 # The batch was cut up: publish the children (ascending child_first), move the callbacks to them.
 cdef void result_split(Result* result) noexcept nogil
 
-# Block until DONE or SPLIT, or the deadline. FP_OK or FP_TIMEDOUT.
+# Block until DONE or SPLIT, a record parts, or the deadline. FP_OK or FP_TIMEDOUT. One that parts
+# as this begins may be seen at the deadline only: callers look every 50 ms.
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil
 
 # Send its batch and wait for the answer ourselves, if the I/O thread sleeps and nobody else does.

@@ -376,7 +376,6 @@ cdef void result_split(Result* result) noexcept nogil:
 cdef FpStatus result_wait(Result* result, int64_t deadline_ns) noexcept nogil:
     cdef Stripe* stripe = _stripe_of(result)
     cdef FpStatus status = FP_OK
-    # A record that parts just before this is seen at the deadline: callers look every 50 ms.
     cdef int32_t parted = fp_load_i32(&result.parted)
     if fp_load_i32_acq(&result.state) >= RESULT_DONE:
         return FP_OK

@@ -66,6 +66,9 @@ class Credentials:
         """What every connection waits for, as a clause; "": nothing."""
         if self._login is None or not self._login.is_awaited:
             return ""
+        failure = self._login.failure
+        if failure:
+            return f"there is no access token yet: {failure}"
         return f"{self.token_name} is still awaited"
 
     def end(self) -> None:

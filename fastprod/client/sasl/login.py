@@ -20,8 +20,6 @@ from fastprod.security.sasl_settings import RefreshSettings
 
 _LOG = Log(__name__)
 
-_PATIENCE_S: Final = 0.6
-"""A first token that could not be fetched is tried for again so long before callers hear of it."""
 _MOST_FAILURES: Final = 30
 _LEAST_DELAY_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 1.0
@@ -80,6 +78,7 @@ class Login:
         self._changed = threads().Condition(self._lock)
         self._token: BearerToken | None = None
         self._error: AuthenticationError | None = None
+        self._failure = ""
         self._number = 0
         self._wanted = 1
         self._failures = 0
@@ -96,11 +95,16 @@ class Login:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether there is no good token, and no error either."""
+        """Whether there is no good token, and no error that callers hear of either."""
         with self._lock:
             if self._is_closed or self._error is not None:
                 return False
             return self._token is None or self._token.expires_s <= time.time()
+
+    @property
+    def failure(self) -> str:
+        """Why the latest token could not be had; "": it could, or is not there yet."""
+        return self._failure
 
     def end(self) -> None:
         """Fetch no more.  Does not wait for a fetch under way."""
@@ -183,6 +187,7 @@ class Login:
         with self._lock:
             self._token = token
             self._error = None
+            self._failure = ""
             self._failures = 0
             self._number += 1
             self._wanted = min(self._wanted, self._number)
@@ -198,10 +203,11 @@ class Login:
                 self._first_failure_s = now_s
             delay_ms = self._backoff.backoff_ms(min(self._failures, _MOST_FAILURES))
             self._failures += 1
+            self._failure = str(error)
             self._due_s = now_s + delay_ms / 1000
             ends_s = self._due_s - self._first_failure_s
             has_token = self._token is not None and self._token.expires_s > time.time()
-            is_told = error.is_lasting or ends_s >= _PATIENCE_S
+            is_told = ends_s >= error.patience_s
             if is_told and not has_token:
                 self._error = AuthenticationError(f"no access token: {error}")
                 self._error.__cause__ = error.__cause__ or error

@@ -17,7 +17,7 @@ from typing import Final
 from fastprod.client.connections.system_certificates import system_certificates
 from fastprod.client.sasl.bearer_token import BearerToken, read_token
 from fastprod.client.sasl.bounded_http import Bounds, open_bounded, read_body
-from fastprod.client.sasl.login_error import LoginError
+from fastprod.client.sasl.login_error import SHORT_PATIENCE_S, LoginError
 from fastprod.client.sasl.mechanism import MechanismError
 from fastprod.errors import ConfigError
 from fastprod.security.sasl_settings import JWT_BEARER, TokenEndpoint
@@ -89,12 +89,12 @@ class EndpointTokens:
         except (OSError, http.client.HTTPException) as error:
             why = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(why, TimeoutError) and why.errno is None:
-                raise LoginError(self._late(bounds), is_lasting=False) from None
+                raise LoginError(self._late(bounds), patience_s=SHORT_PATIENCE_S) from None
             is_lasting = isinstance(why, ssl.SSLCertVerificationError)
             raise LoginError(
                 f"{self.name} could not be reached: "
                 f"{_in_a_line(why)}: check sasl_oauthbearer_token_endpoint_url",
-                is_lasting=is_lasting,
+                patience_s=0.0 if is_lasting else SHORT_PATIENCE_S,
             ) from None
         except (ValueError, ConfigError) as error:
             raise LoginError(f"{self.name}: {error}") from None
@@ -167,9 +167,11 @@ class EndpointTokens:
             hint = "; check the client's id, secret or assertion, its scope and its grant"
         elif 300 <= error.code < 400:
             hint = "; it is not followed elsewhere: set the URL that it points to"
+        # It is there, and may be about to recover: as long as Kafka's client.
+        is_lasting = error.code in _LASTING_STATUS or 300 <= error.code < 400
         return LoginError(
             f"{self.name} answered HTTP {error.code}{said}{hint}",
-            is_lasting=error.code in _LASTING_STATUS or 300 <= error.code < 400,
+            patience_s=0.0 if is_lasting else self._settings.retry_backoff_max_s,
         )
 
     def _shown(self, body: bytes, request: urllib.request.Request) -> str:

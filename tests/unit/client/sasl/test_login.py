@@ -11,7 +11,7 @@ import pytest
 from fastprod.client.backoff import ExponentialBackoff
 from fastprod.client.sasl.bearer_token import BearerToken
 from fastprod.client.sasl.login import Login, LoginPendingError, renewal_delay_s
-from fastprod.client.sasl.login_error import LoginError
+from fastprod.client.sasl.login_error import SHORT_PATIENCE_S, LoginError
 from fastprod.errors import AuthenticationError
 from fastprod.security.sasl_settings import RefreshSettings
 from fastprod.security.secret import Secret
@@ -148,11 +148,8 @@ def test_a_lasting_failure_is_told_at_once_and_tried_again(world: World) -> None
     assert world.token() == "token2"
 
 
-def test_a_failure_that_may_pass_is_tried_again_before_it_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fastprod.client.sasl.login._PATIENCE_S", WAIT_S)
-    world.source.script = [LoginError("busy", is_lasting=False)] * 3
+def test_a_failure_that_may_pass_is_tried_again_before_it_is_told(world: World) -> None:
+    world.source.script = [LoginError("busy", patience_s=WAIT_S)] * 3
     world.login.start()
     assert world.token() == "token4"
     world.until(lambda: world.changes == 1)
@@ -160,7 +157,7 @@ def test_a_failure_that_may_pass_is_tried_again_before_it_is_told(
 
 def test_a_failure_that_does_not_pass_is_told() -> None:
     world = World(backoff_ms=700)
-    world.source.script = [LoginError("busy", is_lasting=False)] * 30
+    world.source.script = [LoginError("busy", patience_s=SHORT_PATIENCE_S)] * 30
     began_s = time.monotonic()
     world.login.start()
     world.until(lambda: world.changes >= 1)

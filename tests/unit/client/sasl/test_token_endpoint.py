@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fastprod.client.sasl.login_error import LoginError
+from fastprod.client.sasl.login_error import SHORT_PATIENCE_S, LoginError
 from fastprod.client.sasl.token_endpoint import EndpointTokens
 from fastprod.security.pem_source import PemSource
 from fastprod.security.sasl_settings import JWT_BEARER, TokenEndpoint
@@ -153,33 +153,33 @@ def test_an_end_that_is_not_told_is_the_tokens_own(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "words", "is_lasting"),
+    ("status", "body", "words", "patience_s"),
     [
-        (401, {"error": "bad", "error_description": "x"}, "HTTP 401 ..bad: x'.; check", True),
-        (401, {"error": SECRET}, "HTTP 401; check the client's id", True),
-        (401, {"error": f"got {BASIC}"}, "HTTP 401; check the client's id", True),
-        (401, {"error": "hush%3A+%26+%2F%3F"}, "HTTP 401; check the client's id", True),
-        (400, "x" * 500, "HTTP 400; check", True),
-        (404, [], "HTTP 404$", True),
-        (503, {}, "HTTP 503$", False),
-        (429, {}, "HTTP 429$", False),
-        (200, "nonsense", "are not JSON", True),
-        (200, [], "without an access_token", True),
-        (200, {"access_token": 5}, "without an access_token", True),
-        (200, {"access_token": "a b"}, "characters", True),
-        (200, {"access_token": "a", "expires_in": -5}, "has expired", True),
-        (200, {"access_token": "a", "expires_in": 10**400}, "expires_in that no clock has", True),
-        (401, {"error": "bad", "error_description": "y" * 500}, "bad: y{190}", True),
+        (401, {"error": "bad", "error_description": "x"}, "HTTP 401 ..bad: x'.; check", 0.0),
+        (401, {"error": SECRET}, "HTTP 401; check the client's id", 0.0),
+        (401, {"error": f"got {BASIC}"}, "HTTP 401; check the client's id", 0.0),
+        (401, {"error": "hush%3A+%26+%2F%3F"}, "HTTP 401; check the client's id", 0.0),
+        (400, "x" * 500, "HTTP 400; check", 0.0),
+        (404, [], "HTTP 404$", 0.0),
+        (503, {}, "HTTP 503$", 10.0),
+        (429, {}, "HTTP 429$", 10.0),
+        (200, "nonsense", "are not JSON", 0.0),
+        (200, [], "without an access_token", 0.0),
+        (200, {"access_token": 5}, "without an access_token", 0.0),
+        (200, {"access_token": "a b"}, "characters", 0.0),
+        (200, {"access_token": "a", "expires_in": -5}, "has expired", 0.0),
+        (200, {"access_token": "a", "expires_in": 10**400}, "expires_in that no clock has", 0.0),
+        (401, {"error": "bad", "error_description": "y" * 500}, "bad: y{190}", 0.0),
     ],
 )  # fmt: skip
 def test_answers_that_are_no_token(
-    endpoint: Endpoint, status: int, body: object, words: str, is_lasting: bool
+    endpoint: Endpoint, status: int, body: object, words: str, patience_s: float
 ) -> None:
     """P-G.10.5, P-G.10.8"""
     endpoint.status = status
     endpoint.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     error = endpoint.error()
-    assert error.is_lasting is is_lasting
+    assert error.patience_s == patience_s
     assert re.search(words, str(error))
 
 
@@ -196,7 +196,7 @@ def test_an_answer_that_is_cut_short_may_come_whole_another_time(endpoint: Endpo
     endpoint.headers = {"Content-Length": "1000"}
     endpoint.body = b'{"access_token":'
     error = endpoint.error()
-    assert not error.is_lasting
+    assert error.patience_s == SHORT_PATIENCE_S
     assert "could not be reached: IncompleteRead" in str(error)
 
 
@@ -231,7 +231,7 @@ def test_an_answer_that_is_late_or_too_large(endpoint: Endpoint) -> None:
     error = endpoint.error(read_timeout_s=2.0)
     assert "timed out: it had not answered completely within 2 s" in str(error)
     assert "sasl_login_read_timeout_ms" in str(error)
-    assert not error.is_lasting
+    assert error.patience_s == SHORT_PATIENCE_S
     endpoint.delay_s = 0
     endpoint.body = b" " * 1_100_000
     assert "larger than" in str(endpoint.error())
@@ -242,7 +242,7 @@ def test_an_endpoint_that_dribbles_its_headers(endpoint: Endpoint) -> None:
     endpoint.dribbled = 100  # for 5 s
     error = endpoint.error(read_timeout_s=2.0)
     assert "timed out: it had not answered completely within 2 s" in str(error)
-    assert not error.is_lasting
+    assert error.patience_s == SHORT_PATIENCE_S
 
 
 def test_an_error_whose_words_do_not_come(endpoint: Endpoint) -> None:
@@ -252,7 +252,7 @@ def test_an_error_whose_words_do_not_come(endpoint: Endpoint) -> None:
     endpoint.pause_s = 20.0
     error = endpoint.error(read_timeout_s=2.0)
     assert str(error).endswith("answered HTTP 503")
-    assert not error.is_lasting
+    assert error.patience_s == 10.0
 
 
 def test_an_endpoint_that_takes_no_connection() -> None:
@@ -269,7 +269,7 @@ def test_an_endpoint_that_takes_no_connection() -> None:
             LoginError, match=r"not taken a connection within 0\.05 s \(sasl_login_connect_timeout"
         ) as told:
             EndpointTokens(TokenEndpoint(url, connect_timeout_s=0.05), {}).fetch()
-        assert not told.value.is_lasting
+        assert told.value.patience_s == SHORT_PATIENCE_S
         with pytest.raises(LoginError, match=r"within 0\.05 s \(sasl_login_read_timeout"):
             EndpointTokens(TokenEndpoint(url, read_timeout_s=0.05), {}).fetch()
 
@@ -280,7 +280,7 @@ def test_an_endpoint_that_cannot_be_reached() -> None:
         LoginError, match=r"http://127.0.0.1:1/token could not be .* refused"
     ) as told:
         tokens.fetch()
-    assert not told.value.is_lasting
+    assert told.value.patience_s == SHORT_PATIENCE_S
     assert "hush" not in str(told.value)
     tokens.close()
 
