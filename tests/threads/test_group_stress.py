@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fastprod.broker.cluster.topics import OFFSETS_TOPIC
-from fastprod.error_codes import MEMBER_ID_REQUIRED, NONE
+from fastprod.error_codes import MEMBER_ID_REQUIRED, NONE, NOT_COORDINATOR
 from fastprod.protocol.messages.find_coordinator import FindCoordinatorRequest
 from fastprod.protocol.messages.group.heartbeat import HeartbeatRequest
 from fastprod.protocol.messages.group.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -118,4 +118,7 @@ def test_threads_on_the_same_groups_neither_wait_for_ever_nor_fail(
     assert [each for each in asked if each.answer is None] == []
     synced = [each for each in asked if isinstance(each.answer, SyncGroupResponse)]
     assert any(each.answer.error_code == NONE for each in synced)
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    # Who stops to coordinate just as a generation ends cannot write that, and says so.
+    moved = f"its end is not written down: error {NOT_COORDINATOR}"
+    warned = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert [each for each in warned if moved not in each] == []
