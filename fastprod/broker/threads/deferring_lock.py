@@ -39,9 +39,8 @@ class DeferringLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        deferred = self._deferred
-        if deferred:
-            self._deferred = []
+        # Also an empty list: into that one the next holder would put something before we look.
+        deferred, self._deferred = self._deferred, []
         self._lock.release()
         for action in deferred:
             try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
 from fastprod.broker.threads.deferring_lock import DeferringLock
@@ -50,3 +53,32 @@ def test_it_is_done_too_when_the_holder_fails() -> None:
     with pytest.raises(KeyError):
         fail()
     assert done == ["done"]
+
+
+def test_what_the_next_holder_puts_off_is_done_once() -> None:
+    """Although it comes just as the one before, who had put nothing off, has released the lock."""
+    lock = DeferringLock()
+    done: list[str] = []
+
+    class Overtaken:
+        """Another thread holds the lock, and releases it, before `release` has returned."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self._is_first = True
+
+        def acquire(self) -> None:
+            self._lock.acquire()
+
+        def release(self) -> None:
+            self._lock.release()
+            if self._is_first:
+                self._is_first = False
+                with lock:
+                    lock.defer(lambda: done.append("once"))
+
+    overtaken: Any = Overtaken()
+    lock._lock = overtaken
+    with lock:
+        pass
+    assert done == ["once"]
