@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SHORT_PATIENCE_S: Final = 0.6
+"""For what often passes at once, so that who waits still hears of it within a second."""
 
 
 class LoginError(Exception):

@@ -167,8 +167,8 @@ class EndpointTokens:
             hint = "; check the client's id, secret or assertion, its scope and its grant"
         elif 300 <= error.code < 400:
             hint = "; it is not followed elsewhere: set the URL that it points to"
-        # It is there, and may be about to recover: as long as Kafka's client.
         is_lasting = error.code in _LASTING_STATUS or 300 <= error.code < 400
+        # One that is only busy is tried for as long as by Kafka's client.
         return LoginError(
             f"{self.name} answered HTTP {error.code}{said}{hint}",
             patience_s=0.0 if is_lasting else self._settings.retry_backoff_max_s,
