@@ -2,13 +2,17 @@
 
 Spark uses a worker for one task after the other, and ends it without notice: each task
 flushes before its end, so that a producer never holds records that nobody waits for.
+
+With new settings, such as a password that was changed, a worker may go on for days: a producer that
+is no more asked for would log in with the old ones, once a second, and be refused.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastprod.errors import KafkaError
 from fastprod.producer import KafkaProducer
@@ -17,40 +21,55 @@ Settings = tuple[tuple[str, str], ...]
 """A producer's settings by Kafka's dotted names, sorted: the key of the cache."""
 
 MOST_PRODUCERS: Final = 4
+MOST_IDLE_S: Final = 60.0
+"""As long as Spark keeps a worker that has no task."""
 
-_producers: OrderedDict[Settings, KafkaProducer] = OrderedDict()
+
+class _Kept(NamedTuple):
+    """A producer, and when a task has asked for it."""
+
+    producer: KafkaProducer
+    asked_s: float
+
+
+_producers: OrderedDict[Settings, _Kept] = OrderedDict()
 
 
 def producer_for(settings: Settings) -> KafkaProducer:
     """Return this process's producer with these settings; make it if there is none.
 
-    With more than `MOST_PRODUCERS` the one that was used longest ago is closed.
+    Others that no task has asked for within `MOST_IDLE_S` are closed, and of more than
+    `MOST_PRODUCERS` the one that was asked for longest ago.
 
     Raises:
         ConfigError, KafkaError: as `KafkaProducer`.
 
     Threads: one at a time, as Spark runs tasks.  Blocks only for DNS.
     """
-    producer = _producers.pop(settings, None)
-    if producer is None:
-        producer = KafkaProducer(dict(settings))
-    _producers[settings] = producer
-    while len(_producers) > MOST_PRODUCERS:
-        _throw_away(_producers.popitem(last=False)[1])
+    now_s = time.monotonic()
+    kept = _producers.pop(settings, None)
+    producer = KafkaProducer(dict(settings)) if kept is None else kept.producer
+    _producers[settings] = _Kept(producer, now_s)
+    while len(_producers) > MOST_PRODUCERS or now_s - _oldest().asked_s > MOST_IDLE_S:
+        _throw_away(_producers.popitem(last=False)[1].producer)
     return producer
 
 
 def drop(settings: Settings) -> None:
     """Close the producer with these settings at once: what it holds belongs to a failed task."""
-    producer = _producers.pop(settings, None)
-    if producer is not None:
-        _throw_away(producer)
+    kept = _producers.pop(settings, None)
+    if kept is not None:
+        _throw_away(kept.producer)
 
 
 def close_all() -> None:
     """Close every producer of this process at once."""
     while _producers:
-        _throw_away(_producers.popitem()[1])
+        _throw_away(_producers.popitem()[1].producer)
+
+
+def _oldest() -> _Kept:
+    return next(iter(_producers.values()))
 
 
 def _throw_away(producer: KafkaProducer) -> None:

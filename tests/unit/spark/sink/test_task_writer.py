@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import pickle
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,6 +181,27 @@ def test_a_fifth_configuration_ends_the_producer_unused_longest(peer: Peer) -> N
     assert len(peer.requests(INIT_PRODUCER_ID)) == 5
     run(VALUE, configurations[0], iter([batch(value=["v"])]))
     assert len(peer.requests(INIT_PRODUCER_ID)) == 6
+
+
+def test_a_producer_that_no_task_asks_for_any_more_is_closed(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a password that was changed it would be refused once a second, as long as the worker."""
+    now_s = 1_000.0
+    clock = types.SimpleNamespace(monotonic=lambda: now_s)
+    monkeypatch.setattr(producer_cache, "time", clock, raising=False)
+    each_options = (options_for(peer, kafka__client__id=name) for name in ("old", "used", "new"))
+    old, used, new = (options.settings for options in each_options)
+    producers = [producer_cache.producer_for(settings) for settings in (old, used)]
+    now_s += 60.0
+    producer_cache.producer_for(used)
+    now_s += 1.0
+    producers.append(producer_cache.producer_for(new))
+    assert [each.closed for each in producers] == [True, False, False]
+    assert producer_cache.producer_for(used) is producers[1]
+    now_s += 61.0
+    assert producer_cache.producer_for(new) is producers[2]
+    assert [each.closed for each in producers] == [True, True, False]
 
 
 def test_a_failed_row_is_named_and_its_producer_is_not_used_again(peer: Peer) -> None:
