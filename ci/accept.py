@@ -304,7 +304,7 @@ def steps() -> list[Step]:
             ("ci/sanitize", "--threads"),
             5_400,
             FULL_SIZE,
-            ALL_TESTS,
+            ("tests/threads", "tests/faults", "fastprod/aio"),
         ),
         Step(
             "wheel",
