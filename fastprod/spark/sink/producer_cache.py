@@ -3,8 +3,9 @@
 Spark uses a worker for one task after the other, and ends it without notice: each task
 flushes before its end, so that a producer never holds records that nobody waits for.
 
-With new settings, such as a password that was changed, a worker may go on for days: a producer that
-is no more asked for would log in with the old ones, once a second, and be refused.
+A worker may go on for days, with other settings than before once a password was changed: the
+producer with the old ones, which no task asks for any more, would log in once a second and be
+refused.
 """
 
 from __future__ import annotations

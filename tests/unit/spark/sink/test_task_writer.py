@@ -189,7 +189,7 @@ def test_a_producer_that_no_task_asks_for_any_more_is_closed(
     """With a password that was changed it would be refused once a second, as long as the worker."""
     now_s = 1_000.0
     clock = types.SimpleNamespace(monotonic=lambda: now_s)
-    monkeypatch.setattr(producer_cache, "time", clock, raising=False)
+    monkeypatch.setattr(producer_cache, "time", clock)
     each_options = (options_for(peer, kafka__client__id=name) for name in ("old", "used", "new"))
     old, used, new = (options.settings for options in each_options)
     producers = [producer_cache.producer_for(settings) for settings in (old, used)]
