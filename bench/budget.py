@@ -1,4 +1,4 @@
-"""Budgets and the project's limits, from a TOML file, held against what was measured."""
+"""Budgets, limits and aims of the project, from a TOML file, held against what was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 BUDGET_FILE = Path(__file__).with_name("budget.toml")
-KINDS = ("limit", "budget")
+KINDS = ("limit", "budget", "aim")
 _LOOSEST = 2.0
 
 
@@ -20,7 +20,8 @@ class Bound:
 
     Args:
         figure: dotted name: the point's, then the figure's.
-        kind: "budget" (every run) or "limit" (the project's promise).
+        kind: "budget" (every run), "limit" (the project's promise), or "aim" (what the project
+            wants and does not reach on every machine: it is told, and nothing fails by it).
         low: at least this, or None.
         high: at most this, or None.
     """
@@ -55,6 +56,11 @@ class Verdict:
     def is_kept(self) -> bool:
         return self.bound.holds(self.value)
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether a run fails by it."""
+        return not self.is_kept and self.bound.kind != "aim"
+
 
 class BudgetError(ValueError):
     """The file of bounds is wrong."""
@@ -64,14 +70,14 @@ def read_bounds(path: Path = BUDGET_FILE) -> list[Bound]:
     """All bounds of the file.
 
     Raises:
-        BudgetError: a table is neither [limit] nor [budget]; a bound has not exactly one of
+        BudgetError: a table is none of [limit], [budget] and [aim]; a bound has not exactly one of
             at_least and at_most; or a budget is further than a factor of 2 from what it says was
             measured: such a budget would never fail.
     """
     bounds = []
     for kind, table in tomllib.loads(path.read_text()).items():
         if kind not in KINDS:
-            raise BudgetError(f"{path.name}: a table is [limit] or [budget], not [{kind}]")
+            raise BudgetError(f"{path.name}: a table is [limit], [budget] or [aim], not [{kind}]")
         for figure, given in table.items():
             low, high = given.get("at_least"), given.get("at_most")
             if (low is None) == (high is None):

@@ -1,7 +1,9 @@
 """The command behind bench/run: the macro benchmarks, their tables and their verdict.
 
 Every client runs in a fresh process, clients take turns, and what each delivered is compared with
-what the server has. Exit code 1: a budget (with --accept, also a limit) is missed.
+what the server has. With --accept, finished points are kept in logs/bench-accept.json and are not
+measured again while the sources are the same; one that has missed a bound is.
+Exit code 1: a budget (with --accept, also a limit) is missed. An aim that is missed is only told.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import checkout
 from bench import budget, plots, report
 from bench.contests import grid
+from bench.finished_points import FinishedPoints, sources
 from bench.macro import (
     awaiting,
     broker,
@@ -31,6 +35,7 @@ from bench.macro import (
     transactions,
 )
 from bench.point import Point
+from bench.series import Series
 from bench.server import BrokerServer, KafkaServer, MockServer, Server
 
 SERVERS: dict[str, Callable[[], Server]] = {
@@ -45,6 +50,7 @@ SERVERS: dict[str, Callable[[], Server]] = {
     "kafka": KafkaServer,
     "kafka_tls": functools.partial(KafkaServer, has_tls=True),
 }
+_FINISHED = checkout.ROOT / "logs" / "bench-accept.json"
 _QUICK_ROUNDS = 3
 _QUICK_DIVISOR = 4
 
@@ -93,8 +99,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="print the points' names and end")
     given = parser.parse_args(argv)
-    if given.accept and (given.only or given.quick):
-        parser.error("--accept takes all points as they are: leave out --only and --quick")
+    if given.accept and (given.only or given.quick or given.json or given.plots):
+        parser.error("--accept measures all points, as they are: give nothing beside it")
     return given
 
 
@@ -119,29 +125,47 @@ def _say(text: str) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
+class Servers:
+    """The server of the points, of which one runs at a time."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._running: dict[str, Server] = {}
+
+    def __getitem__(self, name: str) -> Server:
+        if name not in self._running:
+            self._running = {}
+            self._stack.close()
+            self._running = {name: self._stack.enter_context(SERVERS[name]())}
+        return self._running[name]
+
+
+def _figures(point: Point, series: Mapping[str, Series]) -> dict[str, float]:
+    return {f"{point.name}.{name}": value for name, value in point.figures(series).items()}
+
+
+def _table(point: Point, measured: list[dict[str, Series]], server: Server) -> str:
+    tables = [report.table(point, series, server.name) for series in measured]
+    return "\n".join([*tables, report.figure_lines(_figures(point, measured[-1]))])
+
+
 def _measure(
-    points: list[Point], conditions: Mapping[str, str], accept: bool, plots_folder: Path | None
+    points: list[Point], conditions: Mapping[str, str], plots_folder: Path | None
 ) -> tuple[dict[str, Any], list[budget.Verdict]]:
-    bounds = budget.read_bounds()
-    budget.check_points(bounds, {point.name for point in all_points()})
-    kinds = budget.KINDS if accept else ("budget",)
+    """What --json writes, and how the budgets are kept."""
+    bounds = _bounds()
     found: dict[str, Any] = {}
     verdicts: list[budget.Verdict] = []
     grids: list[grid.Grid] = []
     with contextlib.ExitStack() as stack:
-        running: dict[str, Server] = {}
+        servers = Servers(stack)
         for point in points:
-            if point.server not in running:
-                stack.close()
-                running = {point.server: stack.enter_context(SERVERS[point.server]())}
-            server = running[point.server]
+            server = servers[point.server]
             measured = point.measured(server, _say)
             _say("")
-            figures = {f"{point.name}.{n}": v for n, v in point.figures(measured[-1]).items()}
-            for series in measured:
-                print(report.table(point, series, server.name))
-            print(report.figure_lines(figures), end="\n\n", flush=True)
-            verdicts += budget.judge(bounds, point.name, figures, kinds)
+            print(_table(point, measured, server), end="\n\n", flush=True)
+            figures = _figures(point, measured[-1])
+            verdicts += budget.judge(bounds, point.name, figures, {"budget"})
             if plots_folder is not None:
                 plots.draw(point, measured[0], plots_folder)
             if point.contest is not None:
@@ -153,6 +177,34 @@ def _measure(
     return found, verdicts
 
 
+def _accept(points: list[Point]) -> list[budget.Verdict]:
+    """How every bound is kept; measured is what is not finished, or has missed a bound."""
+    bounds = _bounds()
+    verdicts: list[budget.Verdict] = []
+    _FINISHED.parent.mkdir(exist_ok=True)
+    finished = FinishedPoints(_FINISHED, sources())
+    with contextlib.ExitStack() as stack:
+        servers = Servers(stack)
+        for point in points:
+            judge = functools.partial(budget.judge, bounds, point.name, kinds=budget.KINDS)
+            found = finished.get(point.name)
+            if found is None or any(each.is_failure for each in judge(found.figures)):
+                server = servers[point.server]
+                measured = point.measured(server, _say)
+                _say("")
+                table, figures = _table(point, measured, server), _figures(point, measured[-1])
+                found = finished.keep(point.name, table, figures)
+            print(f"{found.table}\n    measured: {found.history}", end="\n\n", flush=True)
+            verdicts += judge(found.figures)
+    return verdicts
+
+
+def _bounds() -> list[budget.Bound]:
+    bounds = budget.read_bounds()
+    budget.check_points(bounds, {point.name for point in all_points()})
+    return bounds
+
+
 def main(argv: list[str]) -> int:
     given = _arguments(argv)
     points = _chosen(given)
@@ -161,9 +213,13 @@ def main(argv: list[str]) -> int:
         return 0 if given.list else 2
     conditions = report.machine()
     print("\n".join(f"{name}: {value}" for name, value in conditions.items()), end="\n\n")
-    found, verdicts = _measure(points, conditions, given.accept, given.plots)
+    found: dict[str, Any] = {}
+    if given.accept:
+        verdicts = _accept(points)
+    else:
+        found, verdicts = _measure(points, conditions, given.plots)
     print(report.verdict_lines(verdicts))
-    missed = [each for each in verdicts if not each.is_kept]
+    missed = [each for each in verdicts if each.is_failure]
     print(f"{len(verdicts)} bounds, {len(missed)} missed")
     if given.json is not None:
         given.json.write_text(

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -321,15 +321,20 @@ def steps() -> list[Step]:
     ]
 
 
-def fingerprint(root: Path, step: Step | None = None) -> str:
-    """A hash of the step, and of every source that it builds on; without a step: of every one."""
+def fingerprint(root: Path, step: Step | None = None, without: Collection[Path] = ()) -> str:
+    """A hash of the step, and of every source that it builds on; without a step: of every one.
+
+    Files of `without`, relative to the checkout, do not count.
+    """
     found = hashlib.sha256()
     if step is not None:
         found.update(repr((step.command[1:], sorted(step.env.items()))).encode())
     for path in checkout.files(root):
         name = path.relative_to(root)
         if name.parts[0] in SOURCE_FOLDERS or len(name.parts) == 1:
-            if name.suffix == ".md" or not (step is None or step.builds_on(name)):
+            if name.suffix == ".md" or name in without:
+                continue
+            if step is not None and not step.builds_on(name):
                 continue
             found.update(f"{name}\0".encode())
             found.update(hashlib.sha256(path.read_bytes()).digest())

@@ -61,6 +61,16 @@ def test_a_missing_figure_breaks_its_bound(figures: dict[str, float], is_kept: b
     assert math.isnan(verdict.value) is ("a.b.rate" not in figures)
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_failure"), [("limit", True), ("budget", True), ("aim", False)]
+)
+def test_an_aim_that_is_missed_fails_nothing(kind: str, is_failure: bool) -> None:
+    bound = Bound("a.b.rate", kind, 2.0, None)
+    (verdict,) = budget.judge([bound], "a.b", {"a.b.rate": 1.99}, budget.KINDS)
+    assert not verdict.is_kept
+    assert verdict.is_failure is is_failure
+
+
 def test_figures_of_the_project_are_of_points_that_there_are() -> None:
     from bench.run import all_points  # noqa: PLC0415
 

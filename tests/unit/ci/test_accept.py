@@ -56,6 +56,19 @@ def test_other_sources_or_again_make_it_due(root: Path) -> None:
     assert (root / "runs").read_text() == "xxx"
 
 
+def test_a_file_may_be_left_out_of_the_fingerprint(root: Path) -> None:
+    other = root / "fastprod" / "b.py"
+
+    def found(*without: Path) -> str:
+        return accept.fingerprint(root, None, without)
+
+    other.write_text("B = 1\n")
+    whole, part = found(), found(Path("fastprod/b.py"))
+    other.write_text("B = 2\n")
+    assert found() != whole
+    assert found(Path("fastprod/b.py")) == part
+
+
 @pytest.mark.parametrize(
     ("source", "due"),
     [
