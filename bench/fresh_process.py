@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from bench.free_memory import touch_free_memory
 from bench.machine_load import FOREIGN_LIMIT, MachineLoad, wait_until_quiet
 from bench.meter import Outcome
-from bench.server import Server, committed_count, create_topics, delete_topics, end_offset
+from bench.servers.server import Server, committed_count, create_topics, delete_topics, end_offset
 from bench.workload import SPREAD, Workload
 
 RUN_TIMEOUT_S = 180.0

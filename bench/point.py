@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.contests.contest import Contest, hold
 from bench.fresh_process import Contender
 from bench.series import Series, alternate
-from bench.server import Server
+from bench.servers.server import Server
 
 Figures = Callable[[Mapping[str, Series]], dict[str, float]]
 

@@ -7,7 +7,6 @@ is then a round whose time is told by a clock that counts what the client itself
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -18,9 +17,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench import budget, report
 from bench.fresh_process import Run
 from bench.point import Point
-from bench.run import SERVERS
 from bench.series import Series, alternate
-from bench.server import Server
+from bench.servers.servers import Servers
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -101,8 +99,7 @@ class Measured:
         self._shortening = shortening
         self._say = say
         self._found: dict[str, dict[str, Series]] = {}
-        self._servers = contextlib.ExitStack()
-        self._running: dict[str, Server] = {}
+        self._servers = Servers()
 
     def series(self, point: Point) -> dict[str, Series]:
         """The runs of a point's contenders, by label.
@@ -113,7 +110,7 @@ class Measured:
         if point.name not in self._found:
             if self._shortening is not None:
                 point = point.shortened(*self._shortening)
-            server = self._server(point.server)
+            server = self._servers[point.server]
             found = alternate(point.contenders, server, point.rounds, lambda _: None)
             self._say(report.table(point, found, server.name))
             self._found[point.name] = found
@@ -130,10 +127,3 @@ class Measured:
     def close(self) -> None:
         """End the server."""
         self._servers.close()
-        self._running = {}
-
-    def _server(self, name: str) -> Server:
-        if name not in self._running:
-            self.close()
-            self._running = {name: self._servers.enter_context(SERVERS[name]())}
-        return self._running[name]

@@ -9,18 +9,19 @@ Exit code 1: a budget (with --accept, also a limit) is missed. An aim that is mi
 from __future__ import annotations
 
 import argparse
-import contextlib
+import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import accept
 import checkout
 from bench import budget, plots, report
 from bench.contests import grid
-from bench.finished_points import FinishedPoints, sources
+from bench.kept_points import KeptPoints
 from bench.macro import (
     awaiting,
     broker,
@@ -34,23 +35,14 @@ from bench.macro import (
     throughput,
     transactions,
 )
+from bench.measured_point import MeasuredPoint
 from bench.point import Point
 from bench.series import Series
-from bench.server import BrokerServer, KafkaServer, MockServer, Server
+from bench.servers.server import Server
+from bench.servers.servers import SERVERS, Servers
 
-SERVERS: dict[str, Callable[[], Server]] = {
-    "mock": MockServer,
-    "discard": functools.partial(BrokerServer, "discard"),
-    "discard_tls": functools.partial(BrokerServer, "discard", has_tls=True),
-    "memory": functools.partial(BrokerServer, "memory"),
-    "disk": functools.partial(BrokerServer, "disk"),
-    "hundred": functools.partial(BrokerServer, "discard", nodes=100),
-    "distant": functools.partial(BrokerServer, "discard", later_ms=(20,)),
-    "slowed": functools.partial(BrokerServer, "discard", later_ms=(0, 0, 200)),
-    "kafka": KafkaServer,
-    "kafka_tls": functools.partial(KafkaServer, has_tls=True),
-}
-_FINISHED = checkout.ROOT / "logs" / "bench-accept.json"
+_STEP = "peers"
+_KEPT = checkout.ROOT / "logs" / "bench-accept.json"
 _QUICK_ROUNDS = 3
 _QUICK_DIVISOR = 4
 
@@ -125,28 +117,18 @@ def _say(text: str) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-class Servers:
-    """The server of the points, of which one runs at a time."""
-
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self._stack = stack
-        self._running: dict[str, Server] = {}
-
-    def __getitem__(self, name: str) -> Server:
-        if name not in self._running:
-            self._running = {}
-            self._stack.close()
-            self._running = {name: self._stack.enter_context(SERVERS[name]())}
-        return self._running[name]
-
-
 def _figures(point: Point, series: Mapping[str, Series]) -> dict[str, float]:
     return {f"{point.name}.{name}": value for name, value in point.figures(series).items()}
 
 
-def _table(point: Point, measured: list[dict[str, Series]], server: Server) -> str:
+def _table(
+    point: Point,
+    measured: list[dict[str, Series]],
+    server: Server,
+    figures: Mapping[str, float],
+) -> str:
     tables = [report.table(point, series, server.name) for series in measured]
-    return "\n".join([*tables, report.figure_lines(_figures(point, measured[-1]))])
+    return "\n".join([*tables, report.figure_lines(figures)])
 
 
 def _measure(
@@ -157,14 +139,13 @@ def _measure(
     found: dict[str, Any] = {}
     verdicts: list[budget.Verdict] = []
     grids: list[grid.Grid] = []
-    with contextlib.ExitStack() as stack:
-        servers = Servers(stack)
+    with Servers() as servers:
         for point in points:
             server = servers[point.server]
             measured = point.measured(server, _say)
             _say("")
-            print(_table(point, measured, server), end="\n\n", flush=True)
             figures = _figures(point, measured[-1])
+            print(_table(point, measured, server, figures), end="\n\n", flush=True)
             verdicts += budget.judge(bounds, point.name, figures, {"budget"})
             if plots_folder is not None:
                 plots.draw(point, measured[0], plots_folder)
@@ -177,26 +158,35 @@ def _measure(
     return found, verdicts
 
 
+def _sources() -> str:
+    """Fingerprint of what figures depend on: all that the step counts but the bounds."""
+    (step,) = (each for each in accept.steps() if each.name == _STEP)
+    return accept.fingerprint(checkout.ROOT, step, {budget.BUDGET_FILE.relative_to(checkout.ROOT)})
+
+
 def _accept(points: list[Point]) -> list[budget.Verdict]:
     """How every bound is kept; measured is what is not finished, or has missed a bound."""
     bounds = _bounds()
     verdicts: list[budget.Verdict] = []
-    _FINISHED.parent.mkdir(exist_ok=True)
-    finished = FinishedPoints(_FINISHED, sources())
-    with contextlib.ExitStack() as stack:
-        servers = Servers(stack)
+    kept = KeptPoints(_KEPT, _sources())
+    with Servers() as servers:
         for point in points:
             judge = functools.partial(budget.judge, bounds, point.name, kinds=budget.KINDS)
-            found = finished.get(point.name)
+            given = kept.get(point.name)
+            found = None if given is None else MeasuredPoint(**given)
             if found is None or any(each.is_failure for each in judge(found.figures)):
-                server = servers[point.server]
-                measured = point.measured(server, _say)
-                _say("")
-                table, figures = _table(point, measured, server), _figures(point, measured[-1])
-                found = finished.keep(point.name, table, figures)
-            print(f"{found.table}\n    measured: {found.history}", end="\n\n", flush=True)
+                found = _measured(point, servers[point.server], found)
+                kept.keep(point.name, dataclasses.asdict(found))
+            print(f"{found.table}\n    {found.history}", end="\n\n", flush=True)
             verdicts += judge(found.figures)
     return verdicts
+
+
+def _measured(point: Point, server: Server, before: MeasuredPoint | None) -> MeasuredPoint:
+    measured = point.measured(server, _say)
+    _say("")
+    figures = _figures(point, measured[-1])
+    return MeasuredPoint.now(_table(point, measured, server, figures), figures, before)
 
 
 def _bounds() -> list[budget.Bound]:

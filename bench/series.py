@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bench.fresh_process import Contender, Run, run
-from bench.server import Server
+from bench.servers.server import Server
 
 _REPEATS = 1
 _WARM_UPS = 6

@@ -8,7 +8,7 @@ from typing import Final
 
 from bench.fresh_process import Contender
 from bench.series import Number, Series, alternate, p99_us, rate_per_s, take_turns
-from bench.server import Server
+from bench.servers.server import Server
 
 
 @dataclasses.dataclass(frozen=True)

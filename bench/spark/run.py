@@ -9,21 +9,18 @@ Exit code 1: a limit is missed, a run failed, or others disturbed every run of a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import accept
 import checkout
 from bench import budget, report
 from bench.fresh_process import WrongAnswer
-from bench.run import SERVERS
-from bench.server import Server
+from bench.kept_points import KeptPoints
+from bench.servers.servers import Servers
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.points import SparkPoint, SparkSeries, all_points
 from bench.spark.runner import run_in_turns
@@ -35,24 +32,12 @@ _STATE = _LOGS / "bench-spark.json"
 _WIDTH = 24
 
 
-class Kept:
-    """Series of finished points, in a file, so that an interrupted run goes on where it was.
+class KeptSeries(KeptPoints):
+    """The series of points that are finished, by name."""
 
-    Args:
-        path: the file.
-        sources: fingerprint; what other sources brought does not count.
-    """
-
-    def __init__(self, path: Path, sources: str) -> None:
-        self._path = path
-        found = json.loads(path.read_text()) if path.exists() else {}
-        self._state: dict[str, Any] = {"sources": sources, "points": {}}
-        if found.get("sources") == sources:
-            self._state = found
-
-    def series(self, key: str) -> dict[str, SparkSeries] | None:
+    def series(self, name: str) -> dict[str, SparkSeries] | None:
         """The point's, or None."""
-        given = self._state["points"].get(key)
+        given = self.get(name)
         if given is None:
             return None
         return {
@@ -65,14 +50,9 @@ class Kept:
             for label, each in given.items()
         }
 
-    def keep(self, key: str, series: Mapping[str, SparkSeries]) -> None:
+    def keep_series(self, name: str, series: Mapping[str, SparkSeries]) -> None:
         """Write it down."""
-        self._state["points"][key] = {
-            label: dataclasses.asdict(each) for label, each in series.items()
-        }
-        part = self._path.with_suffix(".part")
-        part.write_text(json.dumps(self._state, indent=1) + "\n")
-        part.replace(self._path)
+        self.keep(name, {label: dataclasses.asdict(each) for label, each in series.items()})
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -121,7 +101,10 @@ def _table(point: SparkPoint, series: Mapping[str, SparkSeries], server: str) ->
 
 
 def _measure(
-    points: list[SparkPoint], kept: Kept, bounds: list[budget.Bound], given: argparse.Namespace
+    points: list[SparkPoint],
+    kept: KeptSeries,
+    bounds: list[budget.Bound],
+    given: argparse.Namespace,
 ) -> tuple[list[budget.Verdict], list[str]]:
     """Verdicts, and what makes figures no answer: runs that failed, or that others disturbed.
 
@@ -129,8 +112,7 @@ def _measure(
     """
     verdicts: list[budget.Verdict] = []
     troubles: list[str] = []
-    with contextlib.ExitStack() as stack:
-        running: dict[str, Server] = {}
+    with Servers() as servers:
         for point in points:
             key = f"{point.name}{'.quick' if given.quick else ''}"
             series = None if given.again else kept.series(key)
@@ -138,13 +120,11 @@ def _measure(
             figures: dict[str, float] = {}
             try:
                 if series is None:
-                    if point.server not in running:
-                        stack.close()
-                        running = {point.server: stack.enter_context(SERVERS[point.server]())}
-                    server_name = running[point.server].name
-                    series = run_in_turns(point, running[point.server], _LOG, _say)
+                    server = servers[point.server]
+                    server_name = server.name
+                    series = run_in_turns(point, server, _LOG, _say)
                     if not _disturbed(series):
-                        kept.keep(key, series)
+                        kept.keep_series(key, series)
             except WrongAnswer as error:
                 troubles.append(f"FAILED: {point.name}: {error}")
                 _say(f"\n{troubles[-1]}")
@@ -179,7 +159,7 @@ def main(argv: list[str]) -> int:
     bounds = budget.read_bounds(LIMITS_FILE)
     budget.check_points(bounds, {point.name for point in every})
     _LOGS.mkdir(exist_ok=True)
-    kept = Kept(_STATE, accept.fingerprint(checkout.ROOT))
+    kept = KeptSeries(_STATE, accept.fingerprint(checkout.ROOT))
     print("\n".join(f"{name}: {value}" for name, value in report.machine().items()), end="\n\n")
     if given.quick:
         points = [point.shortened() for point in points]

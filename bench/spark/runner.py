@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.fresh_process import WrongAnswer
 from bench.machine_load import FOREIGN_LIMIT
-from bench.server import Server, end_offset
+from bench.servers.server import Server, end_offset
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.points import SparkPoint, SparkSeries
 

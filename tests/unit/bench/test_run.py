@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import accept
-from bench import budget, finished_points, report, run
+from bench import budget, report, run
+from bench.servers import servers
 
 BOUNDS = """
 [limit]
@@ -50,8 +51,8 @@ class Bench:
         self.bounds.write_text(BOUNDS)
         points = [FakePoint(name, self.results, self.measured) for name in BOTH]
         monkeypatch.setattr(run, "all_points", lambda: points)
-        monkeypatch.setattr(run, "SERVERS", {"kafka": self._server})
-        monkeypatch.setattr(run, "_FINISHED", folder / "logs" / "finished.json")
+        monkeypatch.setattr(servers, "SERVERS", {"kafka": self._server})
+        monkeypatch.setattr(run, "_KEPT", folder / "logs" / "kept.json")
         monkeypatch.setattr(run, "_bounds", lambda: budget.read_bounds(self.bounds))
         monkeypatch.setattr(report, "machine", dict)
         monkeypatch.setattr(report, "table", lambda point, *_: f"{point.name}: a table")
@@ -59,7 +60,7 @@ class Bench:
         self.sources("first")
 
     def sources(self, fingerprint: str) -> None:
-        self._monkeypatch.setattr(run, "sources", lambda: fingerprint)
+        self._monkeypatch.setattr(run, "_sources", lambda: fingerprint)
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[SimpleNamespace]:
@@ -101,7 +102,7 @@ def test_a_point_that_missed_a_limit_is_measured_again_and_says_so(
     assert "MISSED limit  kafka.one.rate = 1.990, at least 2" in capsys.readouterr().out
     bench.results["kafka.one"] = 2.0
     assert bench() == (0, ["kafka.one"])
-    assert "the 1 before missed a bound" in capsys.readouterr().out
+    assert "missed a bound before, tries: 2" in capsys.readouterr().out
 
 
 def test_an_aim_that_is_missed_is_told_and_fails_nothing(
@@ -132,4 +133,4 @@ def test_the_bounds_are_no_source_of_figures(monkeypatch: pytest.MonkeyPatch) ->
         return f"{step.name} without {', '.join(map(str, without))}"
 
     monkeypatch.setattr(accept, "fingerprint", found)
-    assert finished_points.sources() == "peers without bench/budget.toml"
+    assert run._sources() == "peers without bench/budget.toml"

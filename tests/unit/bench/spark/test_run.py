@@ -13,6 +13,7 @@ import accept
 from bench import report
 from bench.budget import BudgetError
 from bench.fresh_process import WrongAnswer
+from bench.servers import servers
 from bench.spark import run
 from bench.spark.job import SparkJob
 from bench.spark.points import SparkPoint, SparkSeries
@@ -37,7 +38,7 @@ class Bench:
         ]
         monkeypatch.setattr(run, "all_points", lambda: points)
         monkeypatch.setattr(run, "run_in_turns", self._measure)
-        monkeypatch.setattr(run, "SERVERS", {"kafka": self._server})
+        monkeypatch.setattr(servers, "SERVERS", {"kafka": self._server})
         monkeypatch.setattr(run, "LIMITS_FILE", self.limits)
         monkeypatch.setattr(run, "_LOGS", folder)
         monkeypatch.setattr(run, "_LOG", folder / "log")
@@ -133,6 +134,6 @@ def test_a_point_that_others_disturbed_is_no_answer_and_is_due_again(
 
 def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
     kept = {"ours": series(outcome(1.5e6, 0.5, 0.05), outcome(2e6))}
-    run.Kept(tmp_path / "state", "sources").keep("kafka.one", kept)
-    assert run.Kept(tmp_path / "state", "sources").series("kafka.one") == kept
-    assert run.Kept(tmp_path / "state", "others").series("kafka.one") is None
+    run.KeptSeries(tmp_path / "state", "sources").keep_series("kafka.one", kept)
+    assert run.KeptSeries(tmp_path / "state", "sources").series("kafka.one") == kept
+    assert run.KeptSeries(tmp_path / "state", "others").series("kafka.one") is None

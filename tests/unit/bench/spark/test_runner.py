@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from bench.fresh_process import WrongAnswer
-from bench.server import Server
+from bench.servers.server import Server
 from bench.spark import runner
 from bench.spark.job import SparkJob, SparkOutcome
 from bench.spark.points import SparkPoint, SparkSeries

@@ -190,7 +190,12 @@ class BrokerServer:
             }
             command = [sys.executable, "-m", "fastprod", "broker", *options[self._kind]]
             if self._later_ms:
-                command = [sys.executable, "-m", "bench.distant_broker", *map(str, self._later_ms)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "bench.servers.distant_broker",
+                    *map(str, self._later_ms),
+                ]
             elif self._has_tls:
                 authority = CertificateAuthority(folder / "certificates")
                 self.ca_file = str(authority.certificate)

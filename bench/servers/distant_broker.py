@@ -1,5 +1,6 @@
-"""Our broker behind a network with delays: `python -m bench.distant_broker MS...`, until SIGTERM.
+"""Our broker behind a network with delays, until SIGTERM.
 
+`python -m bench.servers.distant_broker MS...`
 It has a node for each number, whose answers come so many ms later. Records are discarded.
 """
 
