@@ -13,14 +13,19 @@ cdef extern from *:
         int waited;
         int waits;
     } fp_habit;
-    static __thread fp_habit fp_own_habit;
+    #ifdef __GLIBC__    /* keeps room for a few such bytes; another libc may refuse to load them */
+    #define FP_TLS_MODEL __attribute__((tls_model("initial-exec")))
+    #else
+    #define FP_TLS_MODEL
+    #endif
+    static __thread fp_habit fp_own_habit FP_TLS_MODEL;
     static int32_t fp_waiting = 0;
     """
     ctypedef struct fp_habit:
         void* sent_to   # the list on which the result of its last record was
         int waited      # it has waited since
         int waits       # as note_send says
-    fp_habit fp_own_habit   # this thread's; to look for it takes longer than what is done with it
+    fp_habit fp_own_habit   # this thread's; to ask for its place would be 3 % of a `send`
     # Of the process, atomic: threads that wait for records.
     int32_t fp_waiting
 
