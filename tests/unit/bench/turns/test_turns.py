@@ -40,7 +40,7 @@ def test_a_way_sends_as_many_records_as_it_says(name: str) -> None:
             self, topic: str, values: list[bytes], keys: list[bytes] | None = None
         ) -> None:
             assert topic == TOPIC
-            assert keys is None or len(keys) == len(values)  # type: ignore[arg-type]
+            assert keys is None or len(keys) == len(values)
             self.records += len(values)
 
     counter = Counter()
