@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fastprod import KafkaProducer
+from fastprod.client.transactions.end_result import EndResult
 from fastprod.client.transactions.transaction_state import TransactionState
 from fastprod.protocol.api_keys import END_TXN, PRODUCE
 from support.broker.sockets import until
 from support.engine.quick_producer import WAIT_S, quick_producer
 from support.peer.fixtures import PeerFactory
 from support.peer.scripted_peer import Peer
+
+CALLER = "caller"
 
 
 @contextmanager
@@ -60,6 +66,19 @@ def held_answers(producer: KafkaProducer) -> threading.Event:
     return go_on
 
 
+def one_sleeps() -> bool:
+    """One of the callers sleeps for the answer: one that comes before, the control thread gets."""
+    frames = sys._current_frames()
+    for caller in threading.enumerate():
+        frame = frames.get(caller.ident or 0)
+        if caller.name.startswith(CALLER) and frame and frame.f_code is EndResult.wait.__code__:
+            line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+            stat = Path(f"/proc/self/task/{caller.native_id}/stat").read_text()
+            if ".await_end(" in line and stat.rpartition(")")[2].split()[0] == "S":
+                return True
+    return False
+
+
 @contextmanager
 def committing(
     peer: Peer, producer: KafkaProducer, callers: int = 1
@@ -68,10 +87,11 @@ def committing(
     peer.on(PRODUCE).hold()
     producer.begin_transaction()
     producer.send("t", b"y", partition=0)
-    with ThreadPoolExecutor(callers) as pool:
+    with ThreadPoolExecutor(callers, CALLER) as pool:
         waiting = [pool.submit(producer.commit_transaction, WAIT_S) for _ in range(callers)]
         until(lambda: client_of(producer)._transaction_requests._early_end is not None)
         peer.wait_until_held()
+        until(one_sleeps)
         peer.release()
         yield waiting
 
@@ -197,7 +217,7 @@ def interrupt_once(manager: Any, where: str) -> None:
     left = [1]
 
     def interrupted(*arguments: object) -> None:
-        is_caller = threading.current_thread().name.startswith("ThreadPool")
+        is_caller = threading.current_thread().name.startswith(CALLER)
         if where != "told":
             step(*arguments)
         if is_caller and left:
