@@ -352,9 +352,11 @@ class State:
     def __init__(self, path: Path, root: Path) -> None:
         self._path = path
         self._root = root
-        self._results: dict[str, Any] = {}
-        if path.exists():
-            self._results = json.loads(path.read_text())
+        self._results = self._read()
+
+    def _read(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        return found
 
     def passed(self, step: Step) -> bool:
         """Whether the step has passed with these sources."""
@@ -367,6 +369,7 @@ class State:
 
     def note(self, step: Step, sources: str, passed: bool, seconds: float) -> None:
         """Keep a result; `sources`: fingerprint of what has run."""
+        self._results = self._read()  # another run, of other steps, may have ended one meanwhile
         self._results[step.name] = {
             "sources": sources,
             "passed": passed,

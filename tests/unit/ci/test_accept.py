@@ -96,6 +96,16 @@ def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: se
     assert {each.name for each in every if each.builds_on(Path(source))} == due
 
 
+def test_what_another_run_has_passed_meanwhile_is_kept(root: Path) -> None:
+    other = [step("other", "")]
+    accept.run_all(other, root)
+    results = root / "logs" / "accept.json"
+    results.rename(root / "of_other.json")
+    ends = "import os; os.rename('of_other.json', 'logs/accept.json')"
+    assert accept.run_all([step("this", ends)], root) == 0
+    assert set(json.loads(results.read_text())) == {"this", "other"}
+
+
 def test_another_command_or_environment_makes_it_due(root: Path) -> None:
     found = {
         accept.fingerprint(root, accept.Step("a", "", ("x", argument), 1.0, env))
