@@ -61,8 +61,9 @@ class Contestant(contextlib.AbstractContextManager["Contestant"]):
         Blocks: until all are acknowledged, at most _TURN_TIMEOUT_S.
         """
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and has no answer
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
         cpu, wall = self._answer().split()
         return float(cpu), float(wall)
 

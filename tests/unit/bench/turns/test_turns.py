@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bench.cliffs.side import Side, WrongResult
-from bench.turns import run
+from bench.turns import client, run
+from bench.turns.contestant import Contestant
 from bench.turns.way import TOPIC, WAYS
 from mock_cluster import MockCluster
 
@@ -59,3 +64,33 @@ def test_both_sides_send_each_turn() -> None:
 def test_a_client_that_fails_is_told(tmp_path: Path) -> None:
     with pytest.raises(WrongResult, match="send, other: the client failed"):
         run.take_turns("send", [Side("other", tmp_path)], 1, "127.0.0.1:1")
+
+
+def test_a_client_that_ends_between_two_turns_is_told() -> None:
+    class Ending(Side):
+        def command(self, module: str, *arguments: str) -> list[str]:
+            return [sys.executable, "-c", "print('ready')"]
+
+    with Contestant(Ending("other", ROOT), "send", "127.0.0.1:1") as contestant:
+        contestant._process.wait(10)
+        with pytest.raises(WrongResult, match="send, other: the client failed"):
+            contestant.turn()
+
+
+def test_a_turn_whose_records_are_not_all_acknowledged_has_no_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forgetful(**_: Any) -> Any:
+        """A producer that has sent nothing by its own count."""
+        future = SimpleNamespace(result=lambda timeout: None)
+        return SimpleNamespace(
+            send=lambda *_, **__: future,
+            flush=lambda: None,
+            _engine=SimpleNamespace(counters=lambda: {"records_acked": 1}),
+        )
+
+    monkeypatch.setattr(client, "KafkaProducer", forgetful)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    with pytest.raises(SystemExit, match="1 records are acknowledged, not 20,001"):
+        client.main(["127.0.0.1:1", "send.1kB"])
+    assert capsys.readouterr().out == "ready\n"
