@@ -187,6 +187,7 @@ class Machine(RuleBasedStateMachine):
                 break
             self.reply(handler, 0)
         assert self.result is None or self.result.is_completed
+        self.the_caller_sees_the_outcome()  # else the next call only tells that one (P-I.2.5)
         if self.world.manager.can_abort:
             self.result = None
             self.call("begin_abort")
