@@ -205,8 +205,10 @@ class NestingLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._failures: list[Any] = []
-        self.set_exception_handler(lambda _, context: self._failures.append(context))
+        # No cycle: whoever drops the loop last frees it, with its descriptor.
+        failures: list[Any] = []
+        self._failures = failures
+        self.set_exception_handler(lambda _, context: failures.append(context))
 
     def run_within(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         outer = asyncio.current_task(self)

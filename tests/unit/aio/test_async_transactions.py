@@ -117,15 +117,20 @@ def test_an_abort_that_is_cancelled_comes_before_the_next_transaction(
             await producer.init_transactions(WAIT_S)
             peer.on(END_TXN).hold()
 
+            has_sent = asyncio.Event()
+
             async def wait_for_ever() -> None:
                 async with producer.transaction(WAIT_S):
                     await producer.send("t", b"cancelled")
+                    has_sent.set()
                     await asyncio.Event().wait()
 
             task = asyncio.create_task(wait_for_ever())
+            await asyncio.wait_for(has_sent.wait(), WAIT_S)
             while not task.done():
-                await asyncio.sleep(0.05)
                 task.cancel()
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(peer.wait_until_held)
             peer.release()
             async with producer.transaction(WAIT_S):
                 await producer.send("t", b"next")
