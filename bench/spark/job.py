@@ -42,12 +42,12 @@ class SparkJob:
     @property
     def delivers(self) -> bool:
         """Whether its rows are to be found in the topic afterwards."""
-        return self.sink not in ("count", "tasks", "micro-batches")
+        return self.sink not in ("count", "count_columns", "tasks", "micro-batches")
 
     @property
-    def is_json(self) -> bool:
-        """Whether its values are JSON, of typed columns."""
-        return self.sink in ("json", "to_json")
+    def has_columns(self) -> bool:
+        """Whether its rows are of typed columns, of which values are JSON."""
+        return self.sink in ("json", "to_json", "count_columns")
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -77,10 +77,10 @@ def _session(job: SparkJob, folder: Path) -> SparkSession:
 def _rows(spark: SparkSession, job: SparkJob, row_count: int) -> DataFrame:
     """Keys of 8 bytes; values that are pieces of a text: no work to make, some to compress.
 
-    For JSON instead six columns of different types.
+    Where they are to be JSON, six columns of different types instead.
     """
     numbered = spark.range(row_count, numPartitions=job.cores)
-    if job.is_json:
+    if job.has_columns:
         return numbered.selectExpr(*_TYPED_COLUMNS)
     start = f"cast(id * {_STEP_BYTES} % {_TEXT_BYTES - job.value_bytes} as int) + 1"
     piece = F.substring(F.lit(_text()), F.expr(start), F.lit(job.value_bytes))

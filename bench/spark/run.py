@@ -29,6 +29,7 @@ LIMITS_FILE = Path(__file__).with_name("limits.toml")
 _LOGS = checkout.ROOT / "logs"
 _LOG = _LOGS / "bench-spark.log"
 _STATE = _LOGS / "bench-spark.json"
+_STEP = "spark-peers"
 _WIDTH = 24
 
 
@@ -141,6 +142,12 @@ def _measure(
     return verdicts, troubles
 
 
+def _sources() -> str:
+    """Fingerprint of what figures depend on: all that the step counts but the bounds."""
+    (step,) = (each for each in accept.steps() if each.name == _STEP)
+    return accept.fingerprint(checkout.ROOT, step, {LIMITS_FILE.relative_to(checkout.ROOT)})
+
+
 def _disturbed(series: Mapping[str, SparkSeries]) -> list[str]:
     return [label for label, each in series.items() if each.is_disturbed]
 
@@ -159,7 +166,7 @@ def main(argv: list[str]) -> int:
     bounds = budget.read_bounds(LIMITS_FILE)
     budget.check_points(bounds, {point.name for point in every})
     _LOGS.mkdir(exist_ok=True)
-    kept = KeptSeries(_STATE, accept.fingerprint(checkout.ROOT))
+    kept = KeptSeries(_STATE, _sources())
     print("\n".join(f"{name}: {value}" for name, value in report.machine().items()), end="\n\n")
     if given.quick:
         points = [point.shortened() for point in points]

@@ -111,6 +111,7 @@ SINKS: dict[str, Callable[[DataFrame, SparkJob], None]] = {
     "fastprod": write_with_fastprod,
     "foreach": write_in_foreach_partition,
     "count": count,
+    "count_columns": count,
     "json": write_json_with_fastprod,
     "to_json": write_json_of_the_jvm,
 }

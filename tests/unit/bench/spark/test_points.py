@@ -60,10 +60,25 @@ def test_a_codecs_point_takes_the_faster_jvm_too() -> None:
     assert found == pytest.approx({"rate_ratio": 1.5, "cpu_ratio": 0.5})
 
 
-def test_json_of_columns_is_held_against_json_that_the_jvm_makes() -> None:
-    ours, theirs = outcome(900_000, cpu_us=1.0), outcome(600_000, cpu_us=2.0)
-    found = POINTS["discard.json.local1"].figures({OURS: series(ours), TO_JSON: series(theirs)})
-    assert found == pytest.approx({"rate_ratio": 1.5, "cpu_ratio": 0.5})
+@pytest.mark.parametrize(("counting_per_s", "promised"), [(2e6, 1.0), (800_000, 900 / 720)])
+def test_json_of_columns_is_held_against_json_that_the_jvm_makes(
+    counting_per_s: float, promised: float
+) -> None:
+    found = POINTS["discard.json.local1"].figures(
+        {
+            OURS: series(outcome(900_000, cpu_us=1.0)),
+            TO_JSON: series(outcome(600_000, cpu_us=2.0)),
+            COUNTING: series(outcome(counting_per_s)),
+        }
+    )
+    assert found == pytest.approx(
+        {
+            "rate_ratio": 1.5,
+            "cpu_ratio": 0.5,
+            "of_counting": 900_000 / counting_per_s,
+            "of_promised": promised,
+        }
+    )
 
 
 def test_medians_count_for_rates_and_the_best_run_for_tasks() -> None:

@@ -48,7 +48,7 @@ class Bench:
         self.sources("first")
 
     def sources(self, fingerprint: str) -> None:
-        self._monkeypatch.setattr(accept, "fingerprint", lambda root: fingerprint)
+        self._monkeypatch.setattr(run, "_sources", lambda: fingerprint)
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[SimpleNamespace]:
@@ -137,3 +137,11 @@ def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
     run.KeptSeries(tmp_path / "state", "sources").keep_series("kafka.one", kept)
     assert run.KeptSeries(tmp_path / "state", "sources").series("kafka.one") == kept
     assert run.KeptSeries(tmp_path / "state", "others").series("kafka.one") is None
+
+
+def test_the_limits_are_no_source_of_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(root: Path, step: accept.Step, without: set[Path]) -> str:
+        return f"{step.name} without {', '.join(map(str, without))}"
+
+    monkeypatch.setattr(accept, "fingerprint", found)
+    assert run._sources() == "spark-peers without bench/spark/limits.toml"
