@@ -16,7 +16,11 @@ import pytest
 # What a test closed may need a moment to go: threads of other clients, for one.
 PATIENCE_S = 20.0
 POLL_S = 0.02
+COLLECT_S = 1.0  # to look at every object after each test takes minutes in all
+# Listings of threads until one is whole; as a rule the first one is.
+_LISTINGS = 100
 _TASKS = Path("/proc/self/task")
+_STATUS = Path("/proc/self/status")
 _DESCRIPTORS = Path("/dev/fd")  # on Linux links that tell what is open
 
 
@@ -26,14 +30,32 @@ def threads() -> dict[int, str]:
     if not _TASKS.exists():
         return names
     found = {}
-    for task in _TASKS.iterdir():
+    for number in _thread_numbers():
         try:
-            kernel_name = (task / "comm").read_text().strip()
+            kernel_name = (_TASKS / str(number) / "comm").read_text().strip()
         except OSError:
             continue  # it has just ended
-        number = int(task.name)
         found[number] = f"{names.get(number, 'native')} [{kernel_name}]"
     return found
+
+
+def _thread_numbers() -> list[int]:
+    """Every thread's kernel id.
+
+    If the thread that Linux is at ends just then, its list ends there too, without those that were
+    started later: so it counts only if it has as many as there were before it.
+    """
+    for _ in range(_LISTINGS):
+        count = _thread_count()
+        found = [int(task.name) for task in _TASKS.iterdir()]
+        if len(found) >= count:
+            break
+    return found
+
+
+def _thread_count() -> int:
+    lines = _STATUS.read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Threads:"))
 
 
 def descriptors() -> dict[str, str]:
@@ -85,14 +107,15 @@ class Census:
 
     def wait_until_nothing_is_left(self, patience_s: float = PATIENCE_S) -> list[str]:
         """What is still left over after `patience_s`."""
-        deadline_s = time.monotonic() + patience_s
-        found = self.left_over()
-        if found:
-            # Cycles may hold it; to look at every object after each test takes minutes in all.
-            gc.collect()
-        while found and time.monotonic() < deadline_s:
-            found = self.left_over()
-            time.sleep(POLL_S if found else 0)
+        now_s = time.monotonic()
+        deadline_s, collect_s = now_s + patience_s, now_s
+        while (found := self.left_over()) and now_s < deadline_s:
+            if now_s >= collect_s:
+                gc.collect()  # cycles may hold it, some of them until a thread has ended
+                collect_s = now_s + COLLECT_S
+            else:
+                time.sleep(POLL_S)
+            now_s = time.monotonic()
         return found
 
 
