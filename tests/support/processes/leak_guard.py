@@ -66,17 +66,23 @@ def descriptors() -> dict[str, str]:
         try:
             is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
             target = str(path.readlink()) if path.is_symlink() else ""
+            address = _address(number) if is_socket else ""
         except OSError:
-            continue  # the folder's own
+            continue  # the folder's own, or closed just now
         if is_socket:
-            found[f"{number} {target}"] = f"socket {_address(number)}"
+            found[f"{number} {target}"] = f"socket {address}"
         elif target in ("anon_inode:[eventfd]", "anon_inode:[eventpoll]"):
             found[f"{number} {target}"] = target
     return found
 
 
 def _address(number: int) -> str:
-    copy = socket.socket(fileno=os.dup(number))
+    copied = os.dup(number)
+    try:
+        copy = socket.socket(fileno=copied)
+    except OSError:
+        os.close(copied)
+        raise
     try:
         here = copy.getsockname()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -65,6 +66,32 @@ def test_what_becomes_a_cycle_while_the_guard_waits_is_collected(
     timer.start()
     assert before.wait_until_nothing_is_left(10) == []
     timer.join()
+
+
+def test_a_socket_that_another_thread_closes_just_now_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if its number is that of a file by then."""
+    one, other = socket.socketpair()
+    closed = {one.fileno(), other.fileno()}
+    dup = os.dup
+
+    def closed_before(number: int) -> int:
+        if number == one.fileno():
+            one.close()
+        elif number == other.fileno():
+            other.close()
+            number = null.fileno()
+        return dup(number)
+
+    with Path(os.devnull).open() as null:
+        open_before = len(list(leak_guard._DESCRIPTORS.iterdir()))
+        monkeypatch.setattr(os, "dup", closed_before)
+        found = leak_guard.descriptors()
+        monkeypatch.undo()
+        assert len(list(leak_guard._DESCRIPTORS.iterdir())) == open_before - len(closed)
+    assert (one.fileno(), other.fileno()) == (-1, -1)
+    assert not closed & {int(each.split()[0]) for each in found}
 
 
 def test_what_stays_is_told(waiting_thread: threading.Thread) -> None:
