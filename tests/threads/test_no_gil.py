@@ -21,13 +21,14 @@ from conftest import TopicFactory
 from fastprod import KafkaProducer
 from mock_cluster import MockCluster
 from support.broker.own_broker import OwnBroker
+from support.processes import leak_guard
 from support.security.authority import CertificateAuthority
 from support.security.secured_kafka import PASSWORD, USER, Secured
 
 COUNT = 100_000
 VALUE = bytes(100)
 HELD_S = 6
-TASKS = Path("/proc/self/task")
+IO_THREAD = "[fastprod-io]"
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 
 
@@ -158,13 +159,12 @@ def test_the_io_thread_has_no_python_thread_state_and_takes_no_signal(
 ) -> None:
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("t", VALUE).result(20)
-        native = [
-            task for task in TASKS.iterdir() if (task / "comm").read_text().strip() == "fastprod-io"
-        ]
+        native = [each for each, name in leak_guard.threads().items() if IO_THREAD in name]
         assert len(native) == 1
-        assert int(native[0].name) not in {each.native_id for each in threading.enumerate()}
+        assert native[0] not in {each.native_id for each in threading.enumerate()}
         assert len(sys._current_frames()) == threading.active_count()
-        status = dict(line.split(":\t") for line in (native[0] / "status").read_text().splitlines())
+        status_path = Path(f"/proc/self/task/{native[0]}/status")
+        status = dict(line.split(":\t") for line in status_path.read_text().splitlines())
         # SIGKILL, SIGSTOP and the two that the C library keeps cannot be blocked.
         unblockable = (1 << 8) | (1 << 18) | (3 << 31)
         assert int(status["SigBlk"], 16) | unblockable == (1 << 64) - 1
