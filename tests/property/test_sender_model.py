@@ -157,6 +157,13 @@ def test_what_is_taken_back_never_leaves_and_nothing_else_changes(story: Story) 
     tell(story)
 
 
+@pytest.mark.parametrize("steps", [[], [("lose", (1, 0, NETWORK_EXCEPTION))]])
+def test_what_nobody_waits_for_any_more_goes_out_again(steps: list[Step]) -> None:
+    """Split, or lost on its way: its sequences have to be filled, and its memory comes back."""
+    missed = [("send", (1, 2)), ("drain", (1,)), ("miss", (1, 0)), ("miss", (1, 1))]
+    tell(Story({"partitions": 2, "slots": 2, "largest_batch": 1}, [*missed, *steps]))
+
+
 @pytest.mark.parametrize("takes_any_first", [True, False])
 def test_the_last_epoch_is_passed_under_way(takes_any_first: bool) -> None:
     """P-F.5.9: with two partitions, and batches to be resent."""

@@ -289,10 +289,9 @@ class World:
                 self.pass_time(LONGEST_BACKOFF_MS)
 
     def is_done(self) -> bool:
-        wires_are_empty = not any(self.wires)
-        return wires_are_empty and all(
-            each.future.done() for records in self.sent for each in records
-        )
+        """Memory counts: a batch goes out again also if its records have missed their deadlines."""
+        all_are_done = all(each.future.done() for records in self.sent for each in records)
+        return all_are_done and not any(self.wires) and self.steps.memory_is_back()
 
     def check(self) -> None:
         """Order, no loss of what was acknowledged, no duplicates, all memory back."""
