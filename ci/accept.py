@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import checkout
+from used_helpers import is_helper, used_helpers
 
 LOGS = "logs"
 SOURCE_FOLDERS = ("bench", "ci", "fastprod", "tests")
@@ -33,6 +34,8 @@ STOP_S = 30.0
 ENDING = (signal.SIGINT, signal.SIGTERM)
 ALL_TESTS = ("tests/",)
 FEW_USE = ("spark", "aio")
+# Of these the step's command and environment count instead.
+OWN_SOURCES = (Path("ci/accept.py"), Path("ci/used_helpers.py"))
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Step:
         limit_s: killed after so long.
         env: added to the environment.
         uses: the tests that it runs, and the rooms of benchmarks, of Spark's jobs and of asyncio:
-            files or folders. All other sources count for every step.
+            files or folders. Of tests/support what these use, of conftest.py's those in their
+            folders count; all other sources count for every step.
     """
 
     name: str
@@ -60,12 +64,25 @@ class Step:
         """Whether a change of this file, relative to the checkout, can change the result."""
         if source.parts[0] == "tests" and source.name.startswith("test_"):
             return any(source.is_relative_to(each) for each in self.uses)
-        if source == Path("ci/accept.py"):
-            return False  # the command and its environment count instead
+        if source.parts[0] == "tests" and source.name == "conftest.py":
+            folder = source.parent
+            return any(
+                source.is_relative_to(each) or Path(each).is_relative_to(folder)
+                for each in self.uses
+            )
+        if source in OWN_SOURCES:
+            return False
         special = _special(source)
         return not special or any(
             each in ALL_TESTS or special & _special(Path(each)) for each in self.uses
         )
+
+    def sources(self, root: Path, every: Sequence[Path]) -> list[Path]:
+        """Those of `every` that can change the result, in that order; relative to `root`."""
+        found = [source for source in every if self.builds_on(source)]
+        users = [each for each in found if not is_helper(each) and each.parts[0] != "fastprod"]
+        used = used_helpers(root, users, found)
+        return [source for source in found if source in used or not is_helper(source)]
 
 
 def _special(source: Path) -> set[str]:
@@ -329,15 +346,12 @@ def fingerprint(root: Path, step: Step | None = None, without: Collection[Path] 
     found = hashlib.sha256()
     if step is not None:
         found.update(repr((step.command[1:], sorted(step.env.items()))).encode())
-    for path in checkout.files(root):
-        name = path.relative_to(root)
-        if name.parts[0] in SOURCE_FOLDERS or len(name.parts) == 1:
-            if name.suffix == ".md" or name in without:
-                continue
-            if step is not None and not step.builds_on(name):
-                continue
-            found.update(f"{name}\0".encode())
-            found.update(hashlib.sha256(path.read_bytes()).digest())
+    names = [path.relative_to(root) for path in checkout.files(root)]
+    names = [name for name in names if name.parts[0] in SOURCE_FOLDERS or len(name.parts) == 1]
+    names = [name for name in names if name.suffix != ".md" and name not in without]
+    for name in names if step is None else step.sources(root, names):
+        found.update(f"{name}\0".encode())
+        found.update(hashlib.sha256((root / name).read_bytes()).digest())
     return found.hexdigest()[:16]
 
 

@@ -84,6 +84,9 @@ def test_a_file_may_be_left_out_of_the_fingerprint(root: Path) -> None:
         ("bench/spark/job.py", {"bench", "spark", "all"}),
         ("ci/kafka_cluster.py", {"named", "spark", "bench", "all"}),
         ("ci/accept.py", set()),
+        ("tests/conftest.py", {"named", "spark", "all"}),
+        ("tests/interop/conftest.py", {"named", "all"}),
+        ("tests/faults/conftest.py", {"all"}),
     ],
 )
 def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: set[str]) -> None:
@@ -94,6 +97,57 @@ def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: se
         accept.pytest_step("all", "all tests", 1.0, "-m", "slow", "tests/"),
     ]
     assert {each.name for each in every if each.builds_on(Path(source))} == due
+
+
+NAMED = "tests/interop/test_one.py"
+
+
+@pytest.mark.parametrize(
+    ("user", "text", "is_used"),
+    [
+        (NAMED, "from support.chaos.proxy import ChaosProxy", True),
+        (NAMED, "from support.chaos import plan, proxy as own", True),
+        (NAMED, 'RUN = "from support.chaos.proxy import ChaosProxy"', True),
+        (NAMED, 'COMMAND = ["python", "tests/support/chaos/proxy.py"]', True),
+        (NAMED, "from support.chaos.proxies import ChaosProxy", False),
+        (NAMED, "import proxy", False),
+        ("tests/conftest.py", "from support.chaos import proxy", True),
+        ("tests/interop/conftest.py", "from support.chaos import proxy", True),
+        ("tests/faults/conftest.py", "from support.chaos import proxy", False),
+        ("tests/interop/test_other.py", "from support.chaos import proxy", False),
+        ("bench/meter.py", "from support.chaos import proxy", False),
+        ("ci/kafka_node.py", "from support.chaos import proxy", True),
+        ("tests/support/broker/world.py", "from support.chaos import proxy", False),
+    ],
+)
+def test_a_helper_counts_for_a_step_that_uses_it(
+    tmp_path: Path, user: str, text: str, is_used: bool
+) -> None:
+    helper = "tests/support/chaos/proxy.py"
+    sources = write(tmp_path, {helper: "", NAMED: "", user: text})
+    named = accept.pytest_step("named", "one test", 1.0, NAMED)
+    assert (Path(helper) in named.sources(tmp_path, sources)) == is_used
+
+
+def test_a_helper_that_another_one_uses_counts_too(tmp_path: Path) -> None:
+    texts = {
+        NAMED: "from support.broker import world",
+        "tests/support/broker/world.py": "from support.chaos import plan",
+        "tests/support/chaos/plan.py": "from support.broker import world",
+        "tests/support/chaos/judge.py": "from support.chaos import plan",
+    }
+    sources = write(tmp_path, texts)
+    named = accept.pytest_step("named", "one test", 1.0, NAMED)
+    unused = Path("tests/support/chaos/judge.py")
+    assert named.sources(tmp_path, sources) == [each for each in sources if each != unused]
+
+
+def write(root: Path, texts: dict[str, str]) -> list[Path]:
+    """Files of a checkout; their names, relative to it."""
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return sorted(map(Path, texts))
 
 
 def test_what_another_run_has_passed_meanwhile_is_kept(root: Path) -> None:
