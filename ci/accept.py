@@ -86,9 +86,11 @@ class Step:
 
 
 def _special(source: Path) -> set[str]:
-    """Of what few steps use, what this belongs to."""
-    found = {"bench"} if source.parts[0] == "bench" else set()
-    return found | {room for room in FEW_USE for part in source.parts if part.startswith(room)}
+    """Of what few steps use, what this belongs to; Spark's benchmarks are a room of their own."""
+    rooms = {room for room in FEW_USE for part in source.parts if part.startswith(room)}
+    if source.parts[0] == "bench":
+        return {"bench of spark"} if "spark" in rooms else {"bench"}
+    return rooms
 
 
 def pytest_step(name: str, what: str, limit_s: float, *arguments: str) -> Step:
@@ -257,7 +259,7 @@ def bench_steps() -> list[Step]:
             "our Spark sink beside Spark's own, against the limits",
             ("bench/spark_run",),
             10_800,
-            uses=("bench/spark",),
+            uses=("bench", "bench/spark", "fastprod/spark"),
         ),
     ]
 

@@ -17,6 +17,8 @@ import checkout
 
 COUNTING = "import pathlib; p = pathlib.Path('runs'); p.write_text(p.read_text() + 'x')"
 
+EVERY = {"named", "spark", "bench", "spark bench", "all"}
+SPARK_BENCH_USES = ("bench", "bench/spark", "fastprod/spark")
 FOLDERS = ("tests/", "bench/", "ci/", "Makefile")
 
 
@@ -72,17 +74,17 @@ def test_a_file_may_be_left_out_of_the_fingerprint(root: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "due"),
     [
-        ("fastprod/client/metadata.py", {"named", "spark", "bench", "all"}),
-        ("fastprod/spark/sink/writer.py", {"spark", "all"}),
+        ("fastprod/client/metadata.py", EVERY),
+        ("fastprod/spark/sink/writer.py", {"spark", "spark bench", "all"}),
         ("fastprod/aio/async_producer.py", {"bench", "all"}),
-        ("tests/support/waiting.py", {"named", "spark", "bench", "all"}),
+        ("tests/support/waiting.py", EVERY),
         ("tests/interop/test_one.py", {"named", "all"}),
         ("tests/interop/test_other.py", {"all"}),
         ("tests/spark/test_write.py", {"spark", "all"}),
         ("tests/spark/test_other.py", {"all"}),
-        ("bench/meter.py", {"bench", "all"}),
-        ("bench/spark/job.py", {"bench", "spark", "all"}),
-        ("ci/kafka_cluster.py", {"named", "spark", "bench", "all"}),
+        ("bench/meter.py", {"bench", "spark bench", "all"}),
+        ("bench/spark/job.py", {"spark bench", "all"}),
+        ("ci/kafka_cluster.py", EVERY),
         ("ci/accept.py", set()),
         ("tests/conftest.py", {"named", "spark", "all"}),
         ("tests/interop/conftest.py", {"named", "all"}),
@@ -94,6 +96,7 @@ def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: se
         accept.pytest_step("named", "one test", 1.0, "tests/interop/test_one.py", "-k", "a"),
         accept.pytest_step("spark", "of Spark's", 1.0, "tests/spark/test_write.py"),
         accept.Step("bench", "benchmarks", ("bench/run",), 1.0, uses=("bench", "fastprod/aio")),
+        accept.Step("spark bench", "Spark's", ("bench/spark_run",), 1.0, uses=SPARK_BENCH_USES),
         accept.pytest_step("all", "all tests", 1.0, "-m", "slow", "tests/"),
     ]
     assert {each.name for each in every if each.builds_on(Path(source))} == due
