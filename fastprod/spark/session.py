@@ -41,6 +41,9 @@ SETTINGS: Final = {
 """Settings of our sessions; set them in a cluster's own sessions, too."""
 
 _TASK_FAILURES: Final = "spark.task.maxFailures"
+_SHELL: Final = b"pyspark-shell"
+"""What PySpark's command line has to name, whatever else is in PYSPARK_SUBMIT_ARGS."""
+
 _CODEC: Final = "spark.sql.execution.arrow.compression.codec"
 _SQL_LOGGER: Final = "SQLQueryContextLogger"
 _TAIL_LINES: Final = 5
@@ -230,23 +233,25 @@ def _environment(master: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _no_orphan() -> Iterator[None]:
     """End a Java whose start was given up: it would wait for an answer for ever."""
-    before = _children()
+    before = _java()
     try:
         yield
     except BaseException:
         if SparkContext._gateway is None:
-            for pid in _children() - before:
+            for pid in _java() - before:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         raise
 
 
-def _children() -> set[int]:
-    """Child processes of this one; none where there is no /proc."""
-    found: set[int] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
+def _java() -> set[int]:
+    """Children of this process that are PySpark's Java, or become it; none without /proc."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            found.update(map(int, path.read_text().split()))
+            parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[1]
+            if int(parent) == os.getpid() and _SHELL in (process / "cmdline").read_bytes():
+                found.add(int(process.name))
     return found
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import locale
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +58,35 @@ def test_java_understands_names_of_files_in_the_locale_c(
     with session._environment(master):
         assert os.environ["LC_ALL"] == wanted
     assert os.environ["LC_ALL"] == "C"
+
+
+@contextlib.contextmanager
+def child(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with such a command line, which ends with the `with`."""
+    sleeper = "import sys; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", sleeper, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_start_that_is_given_up_ends_its_java_and_no_other_child() -> None:
+    started = []
+
+    def start(later: contextlib.ExitStack) -> None:
+        with session._no_orphan():
+            started.append(later.enter_context(child("spark-submit", "pyspark-shell")))
+            started.append(later.enter_context(child("of another thread")))
+            raise KeyboardInterrupt
+
+    with child("pyspark-shell") as before, contextlib.ExitStack() as later:
+        with pytest.raises(KeyboardInterrupt):
+            start(later)
+        java, other = started
+        assert java.wait(10) == -signal.SIGKILL
+        assert before.poll() is None
+        assert other.poll() is None
