@@ -29,8 +29,8 @@ from fastprod._core.drive.gathering cimport gathering_begin
 from fastprod._core.engine.histogram cimport histogram_add, raise_maximum
 from fastprod._core.engine.in_flight cimport Request
 from fastprod._core.engine.produce_codec cimport (
-    PRODUCE_THROTTLE_VERSION, ProducePartition, ProduceReader, produce_endpoint, produce_find,
-    produce_next, produce_open, produce_record_error, produce_validate,
+    PRODUCE_THROTTLE_VERSION, ProducePartition, ProduceReader, produce_endpoint, produce_match,
+    produce_read, produce_record_error,
 )
 from fastprod._core.engine.ready_list cimport touch
 from fastprod._core.engine.sender_state cimport IoThread, NODE_READY, Node, node_throttle
@@ -372,11 +372,15 @@ cdef void _answer(
 cdef FpStatus produce_answered(
     IoThread* io, Node* node, Request* request, const uint8_t* p, size_t size
 ) noexcept nogil:
-    cdef ProduceReader reader, whole
+    """P-F.4: in the order of the request, whatever the answer's.
+
+    So memory is touched in the order in which it was, and goes back in that order.
+    """
+    cdef ProduceReader whole
     cdef ProducePartition answer
     cdef ProducerBatch* batch
-    cdef int32_t at, following = 0
-    if produce_validate(p, size, request.version, &whole) != FP_OK:
+    cdef int32_t i
+    if produce_match(request, p, size, &whole, &io.counters.places_compared) != FP_OK:
         return FP_PROTOCOL
     free(node.disconnect_reason)
     node.disconnect_reason = NULL
@@ -388,14 +392,12 @@ cdef FpStatus produce_answered(
     if whole.throttle_ms > 0 and request.version >= PRODUCE_THROTTLE_VERSION:
         node_throttle(node, io.now_ns + <int64_t>whole.throttle_ms * MS)
     gathering_begin(io, request)
-    produce_open(&reader, p, size, request.version)
-    while produce_next(&reader, &answer) == FP_OK:
-        at = produce_find(request, &answer, following, &io.counters.places_compared)
-        if at < 0:
+    for i in range(request.batch_count):
+        batch = request.batches[i]
+        if batch == NULL or request.places[i].answer_at == 0:
             continue
-        following = at + 1
-        batch = request.batches[at]
-        request.batches[at] = NULL
+        request.batches[i] = NULL
+        produce_read(&whole, p + request.places[i].answer_at, &answer)
         _answer(io, batch, &answer, &whole)
         _settle(io, batch)
     _fail_missing(io, node, request)

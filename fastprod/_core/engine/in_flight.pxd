@@ -17,6 +17,7 @@ cdef struct RequestPlace:
     # BORROWS  the topic, which lives as long as the engine.   THREADS the I/O thread.
     Topic* topic
     int32_t index
+    uint32_t answer_at          # where its answer begins, from the response's start; 0: nowhere
     uint8_t topic_id[16]        # as it was sent (P-F.3.4)
 
 cdef struct Request:

@@ -22,6 +22,7 @@ cdef struct ProduceHeader:
 
 cdef struct ProducePartition:
     # One partition of a response. BORROWS from the frame.
+    const uint8_t* begin
     const uint8_t* topic        # name, or the 16-byte id from version 13
     int32_t topic_size
     int32_t index
@@ -52,21 +53,19 @@ cdef struct ProduceReader:
 # Encode `request.batches` (sealed, in any order) as one Produce request: scratch and iov.
 cdef FpStatus produce_encode(Request* request, const ProduceHeader* header) noexcept nogil
 
-# The batch of an encoded request that `answer` is for; -1: nobody asked, or it has its answer (it
-# is NULL). `first` is looked at first, whatever it is, then halves: the next place for an answer in
-# the order of the request. `compared` grows by the places looked at.
-cdef int32_t produce_find(
-    const Request* request, const ProducePartition* answer, int32_t first, int64_t* compared
-) noexcept nogil
-
 # `p` is behind the correlation id. FP_OK or FP_PROTOCOL.
 cdef FpStatus produce_open(
     ProduceReader* reader, const uint8_t* p, size_t size, int16_t version) noexcept nogil
 # FP_OK: one partition; FP_CLOSED: that was all, throttle_ms and endpoints are set; FP_PROTOCOL.
 cdef FpStatus produce_next(ProduceReader* reader, ProducePartition* out) noexcept nogil
-# Walk a copy to the end: is the whole response well formed?
-cdef FpStatus produce_validate(
-    const uint8_t* p, size_t size, int16_t version, ProduceReader* after) noexcept nogil
+# Walk the whole response to an encoded request: is it well formed? Note at each place where its
+# answer begins: the first one, if there are several. `compared` grows by the places looked at.
+cdef FpStatus produce_match(
+    Request* request, const uint8_t* p, size_t size, ProduceReader* after, int64_t* compared
+) noexcept nogil
+# Read the answer at `at`, where a walk has read it before. Leaves out its topic.
+cdef void produce_read(ProduceReader* reader, const uint8_t* at, ProducePartition* out) \
+    noexcept nogil
 # Entry of a partition's record errors; returns one past it, or NULL.
 cdef const uint8_t* produce_record_error(
     const uint8_t* p, const uint8_t* end, int16_t version, int32_t* index,

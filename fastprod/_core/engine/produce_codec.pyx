@@ -55,7 +55,7 @@ cdef int _by_id(const void* a, const void* b) noexcept nogil:
 
 
 cdef void _sort(Request* request) noexcept nogil:
-    """Batches of a topic together, all in the order of `produce_find`; note their places."""
+    """Batches of a topic together, all in the order of `_find`; note their places."""
     cdef int32_t i
     if request.batch_count == 1:
         pass
@@ -66,6 +66,7 @@ cdef void _sort(Request* request) noexcept nogil:
     for i in range(request.batch_count):
         request.places[i].topic = _topic(request.batches[i])
         request.places[i].index = (<Partition*>request.batches[i].partition).index
+        request.places[i].answer_at = 0
         memcpy(request.places[i].topic_id, request.places[i].topic.id, 16)
 
 
@@ -83,10 +84,28 @@ cdef inline int _order_answer(
     return order if order != 0 else _order_indexes(place.index, answer.index)
 
 
-cdef int32_t produce_find(
+cdef inline int32_t _guess(
+    const Request* request, int32_t low, int32_t high, int32_t index
+) noexcept nogil:
+    """Where the index is if those of a topic are evenly apart: hardly a place or two away."""
+    cdef const RequestPlace* first = &request.places[low]
+    cdef const RequestPlace* last = &request.places[high - 1]
+    if first.topic == last.topic and first.index < index < last.index:
+        return low + <int32_t>(
+            <int64_t>(index - first.index) * (high - 1 - low) // (last.index - first.index))
+    return low + (high - low) // 2
+
+
+cdef int32_t _find(
     const Request* request, const ProducePartition* answer, int32_t first, int64_t* compared
 ) noexcept nogil:
+    """The place of the batch that the answer is for; -1: nobody asked.
+
+    `first` is looked at first: the next place for answers in the request's order. Then guesses
+    and halves in turn, as guesses alone could take a look for each place.
+    """
     cdef int32_t low = 0, high = request.batch_count, at = first
+    cdef bint guesses = True
     cdef int order
     while low < high:
         if not low <= at < high:
@@ -94,12 +113,16 @@ cdef int32_t produce_find(
         compared[0] += 1
         order = _order_answer(request, at, answer)
         if order == 0:
-            return at if request.batches[at] != NULL else -1
+            return at
         if order < 0:
             low = at + 1
         else:
             high = at
-        at = low + (high - low) // 2
+        if guesses and low < high:
+            at = _guess(request, low, high, answer.index)
+        else:
+            at = low + (high - low) // 2
+        guesses = not guesses
     return -1
 
 
@@ -413,13 +436,25 @@ cdef FpStatus _close(ProduceReader* r) noexcept nogil:
 
 cdef FpStatus produce_next(ProduceReader* reader, ProducePartition* out) noexcept nogil:
     cdef FpStatus status
-    cdef bint flexible = reader.version >= PRODUCE_FLEXIBLE_VERSION
     while reader.partitions_left == 0:
         status = _next_topic(reader)
         if status != FP_OK:
             return status
     reader.partitions_left -= 1
+    return _get_partition(reader, out)
+
+
+cdef void produce_read(
+    ProduceReader* reader, const uint8_t* at, ProducePartition* out
+) noexcept nogil:
+    reader.p = at
+    _get_partition(reader, out)
+
+
+cdef FpStatus _get_partition(ProduceReader* reader, ProducePartition* out) noexcept nogil:
+    cdef bint flexible = reader.version >= PRODUCE_FLEXIBLE_VERSION
     memset(out, 0, sizeof(ProducePartition))
+    out.begin = reader.p
     out.topic = reader.topic
     out.topic_size = reader.topic_size
     out.log_start_offset = -1
@@ -503,11 +538,18 @@ cdef bint produce_endpoint(
     return False
 
 
-cdef FpStatus produce_validate(
-    const uint8_t* p, size_t size, int16_t version, ProduceReader* after
+cdef FpStatus produce_match(
+    Request* request, const uint8_t* p, size_t size, ProduceReader* after, int64_t* compared
 ) noexcept nogil:
-    cdef ProducePartition partition
-    cdef FpStatus status = produce_open(after, p, size, version)
+    cdef ProducePartition answer
+    cdef int32_t at, following = 0
+    cdef FpStatus status = produce_open(after, p, size, request.version)
     while status == FP_OK:
-        status = produce_next(after, &partition)
+        status = produce_next(after, &answer)
+        if status == FP_OK:
+            at = _find(request, &answer, following, compared)
+            if at >= 0:
+                following = at + 1
+                if request.places[at].answer_at == 0:
+                    request.places[at].answer_at = <uint32_t>(answer.begin - p)
     return FP_OK if status == FP_CLOSED else status

@@ -37,7 +37,12 @@ def _response(version: int, answers: Sequence[tuple[Place, int]]) -> bytes:
 
 
 class OneRequest:
-    """A record for each of these places, in one request."""
+    """A record for each of these places, in one request.
+
+    Attributes:
+        futures: by place.
+        told: places whose callbacks have run, in that order.
+    """
 
     def __init__(self, version: int, places: Sequence[Place]) -> None:
         self.version = version
@@ -46,11 +51,14 @@ class OneRequest:
             count = 1 + max(index for name, index in places if name == topic)
             self.sender.engine.set_topic(topic, _topic_id(topic), [(0, 0, 0)] * count)
         self.sender.door.obey()
+        self.told: list[Place] = []
         self.futures = {place: self._send(*place) for place in places}
         self.handle = self.sender.drain()
 
     def _send(self, topic: str, index: int) -> RecordFuture:
-        future = self.sender.door.append(topic, b"v", None, index, 1)
+        future = self.sender.door.append(
+            topic, b"v", None, index, 1, on_delivery=lambda *_: self.told.append((topic, index))
+        )
         assert future is not None, "the pool is exhausted"
         return future
 
@@ -58,4 +66,5 @@ class OneRequest:
         """Answer it; how many of its places were looked at."""
         before = self.sender.counters()["places_compared"]
         assert self.sender.door.answer(self.handle, _response(self.version, answers))
+        self.sender.engine.run_deliveries(0)
         return self.sender.counters()["places_compared"] - before

@@ -35,6 +35,39 @@ def test_whatever_its_order_an_answer_costs_little_for_each_partition(
     assert looks <= COUNT * (2 + math.ceil(math.log2(COUNT)))
 
 
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_partitions_evenly_apart_are_found_at_once(version: int, nodes: int) -> None:
+    """As those that one of several nodes leads: the request's next place, a guess, a half."""
+    places = partitions(COUNT * nodes)[1::nodes]
+    request = OneRequest(version, places)
+    order = random.Random(7).sample(places, len(places))
+    looks = request.answer([(place, number) for number, place in enumerate(order)])
+    assert [offset(request.futures[place]) for place in order] == list(range(len(places)))
+    assert looks <= 3 * COUNT
+
+
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+def test_partitions_however_far_apart_cost_little(version: int) -> None:
+    """Guesses alone would go from one to the next."""
+    places = [("t", index) for index in [*range(COUNT - 20), *(1024 + 2**at for at in range(17))]]
+    request = OneRequest(version, places)
+    order = random.Random(7).sample(places, len(places))
+    looks = request.answer([(place, number) for number, place in enumerate(order)])
+    assert [offset(request.futures[place]) for place in order] == list(range(len(places)))
+    assert looks <= COUNT * (2 + 2 * math.ceil(math.log2(COUNT)))
+
+
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+def test_batches_are_done_in_the_order_of_the_request(version: int) -> None:
+    """Whatever the answer's: so memory is given back in the order in which it was taken."""
+    places = partitions(COUNT)
+    request = OneRequest(version, places)
+    order = random.Random(7).sample(places, COUNT)
+    request.answer([(place, 0) for place in order])
+    assert request.told == places
+
+
 def test_in_the_order_of_the_request_a_look_for_each_partition_is_enough() -> None:
     request = OneRequest(BY_NAME, partitions(COUNT))
     looks = request.answer([(("t", index), index) for index in range(COUNT)])
