@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +43,12 @@ SETTINGS: Final = {
 
 _TASK_FAILURES: Final = "spark.task.maxFailures"
 _SHELL: Final = b"pyspark-shell"
-"""What PySpark's command line has to name, whatever else is in PYSPARK_SUBMIT_ARGS."""
+"""An argument of PySpark's command, whatever else is in PYSPARK_SUBMIT_ARGS."""
+
+_EXEC_S: Final = 1.0
+"""How long a child may be a copy of this process, on a busy machine, until it is PySpark's."""
+
+_LOOK_S: Final = 0.01
 
 _CODEC: Final = "spark.sql.execution.arrow.compression.codec"
 _SQL_LOGGER: Final = "SQLQueryContextLogger"
@@ -233,26 +239,49 @@ def _environment(master: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _no_orphan() -> Iterator[None]:
     """End a Java whose start was given up: it would wait for an answer for ever."""
-    before = _java()
+    before = _children()
     try:
         yield
     except BaseException:
         if SparkContext._gateway is None:
-            for pid in _java() - before:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            _end_java(before)
         raise
 
 
-def _java() -> set[int]:
-    """Children of this process that are PySpark's Java, or become it; none without /proc."""
+def _end_java(before: set[int]) -> None:
+    """Kill what PySpark has started, and no child of another thread's; `before`: not these.
+
+    Blocks: at most _EXEC_S, while a new child is still a copy of this process and may become Java.
+    """
+    deadline = time.monotonic() + _EXEC_S
+    may_come = True
+    while may_come and time.monotonic() < deadline:
+        may_come = False
+        for pid in _children() - before:
+            command = _command(str(pid))
+            if _SHELL in command.split(b"\0"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            may_come |= command in (b"", _command("self"))
+        time.sleep(_LOOK_S if may_come else 0)
+
+
+def _children() -> set[int]:
+    """Child processes of this one that have not ended; none where there is no /proc."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[1]
-            if int(parent) == os.getpid() and _SHELL in (process / "cmdline").read_bytes():
+            state, parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+            if int(parent) == os.getpid() and state != b"Z":
                 found.add(int(process.name))
     return found
+
+
+def _command(process: str) -> bytes:
+    """Its arguments, each with a zero byte behind it; none while it begins another program."""
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / process / "cmdline").read_bytes()
+    return b""
 
 
 @contextlib.contextmanager

@@ -19,15 +19,16 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 
-def _topic_id(topic: str) -> bytes:
+def topic_id(topic: str) -> bytes:
+    """The id of each topic here."""
     return hashlib.md5(topic.encode(), usedforsecurity=False).digest()
 
 
-def _response(version: int, answers: Sequence[tuple[Place, int]]) -> bytes:
+def response(version: int, answers: Sequence[tuple[Place, int]]) -> bytes:
     """An answer with a base offset for each place, in this order, behind its correlation id."""
     topics = [
         {
-            **({"topic_id": _topic_id(topic)} if version >= BY_ID else {"name": topic}),
+            **({"topic_id": topic_id(topic)} if version >= BY_ID else {"name": topic}),
             "partition_responses": [partition_answer(index, base_offset=base_offset)],
         }
         for (topic, index), base_offset in answers
@@ -49,7 +50,7 @@ class OneRequest:
         self.sender = Steps(version=version, enable_idempotence=False, buffer_memory=16 << 20)
         for topic in {topic for topic, _ in places}:
             count = 1 + max(index for name, index in places if name == topic)
-            self.sender.engine.set_topic(topic, _topic_id(topic), [(0, 0, 0)] * count)
+            self.sender.engine.set_topic(topic, topic_id(topic), [(0, 0, 0)] * count)
         self.sender.door.obey()
         self.told: list[Place] = []
         self.futures = {place: self._send(*place) for place in places}
@@ -65,6 +66,11 @@ class OneRequest:
     def answer(self, answers: Sequence[tuple[Place, int]]) -> int:
         """Answer it; how many of its places were looked at."""
         before = self.sender.counters()["places_compared"]
-        assert self.sender.door.answer(self.handle, _response(self.version, answers))
-        self.sender.engine.run_deliveries(0)
+        assert self.take(response(self.version, answers))
         return self.sender.counters()["places_compared"] - before
+
+    def take(self, payload: bytes) -> bool:
+        """Answer it with these bytes; False: they are not believed, and the connection is lost."""
+        is_believed = self.sender.door.answer(self.handle, payload)
+        self.sender.engine.run_deliveries(0)
+        return is_believed

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,9 @@ def test_java_understands_names_of_files_in_the_locale_c(
     assert os.environ["LC_ALL"] == "C"
 
 
+SHELL = "pyspark-shell"
+
+
 @contextlib.contextmanager
 def child(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process with such a command line, which ends with the `with`."""
@@ -79,14 +83,32 @@ def test_a_start_that_is_given_up_ends_its_java_and_no_other_child() -> None:
 
     def start(later: contextlib.ExitStack) -> None:
         with session._no_orphan():
-            started.append(later.enter_context(child("spark-submit", "pyspark-shell")))
-            started.append(later.enter_context(child("of another thread")))
+            started.append(later.enter_context(child("spark-submit", SHELL)))
+            started.append(later.enter_context(child("of another thread", "my-pyspark-shell")))
             raise KeyboardInterrupt
 
-    with child("pyspark-shell") as before, contextlib.ExitStack() as later:
+    with child(SHELL) as before, contextlib.ExitStack() as later:
         with pytest.raises(KeyboardInterrupt):
             start(later)
         java, other = started
         assert java.wait(10) == -signal.SIGKILL
         assert before.poll() is None
         assert other.poll() is None
+
+
+def test_a_java_that_is_still_a_copy_of_this_process_is_ended_too() -> None:
+    """As between fork and exec, where PySpark's preexec_fn runs."""
+    java = []
+
+    def start() -> None:
+        with session._no_orphan():
+            java.append(os.fork())
+            if java[-1] == 0:
+                time.sleep(0.2)
+                os.execv(sys.executable, ["python", "-c", "import time; time.sleep(60)", SHELL])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    _, status = os.waitpid(java[0], 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
