@@ -8,6 +8,7 @@ Exit code 1: a step failed, or was not run because it cannot be.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import os
@@ -264,15 +265,24 @@ def bench_steps() -> list[Step]:
     ]
 
 
+def marked_tests(root: Path, mark: str) -> tuple[str, ...]:
+    """The files of tests that name this mark of pytest's, relative to the checkout."""
+    found = (each.relative_to(root) for each in checkout.files(root) if each.suffix == ".py")
+    tests = (each for each in found if each.parts[0] == "tests" and each.name.startswith("test_"))
+    return tuple(str(each) for each in tests if f".{mark}" in (root / each).read_text())
+
+
 def rest_steps() -> list[Step]:
     """What `make test` has no time for."""
+    slow = pytest_step(
+        "slow",
+        "what `make test` leaves out for the time it takes",
+        3_600,
+        *("-m", "slow", *ALL_TESTS),
+    )
+    rooms = ("bench", "bench/spark", "fastprod/spark", "fastprod/aio")
     return [
-        pytest_step(
-            "slow",
-            "what `make test` leaves out for the time it takes",
-            3_600,
-            *("-m", "slow", *ALL_TESTS),
-        ),
+        dataclasses.replace(slow, uses=(*marked_tests(checkout.ROOT, "slow"), *rooms)),
         pytest_step(
             "properties",
             "every example of the properties, of which `make test` tries a tenth",

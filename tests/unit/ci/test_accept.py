@@ -132,6 +132,22 @@ def test_a_helper_counts_for_a_step_that_uses_it(
     assert (Path(helper) in named.sources(tmp_path, sources)) == is_used
 
 
+def test_a_step_that_runs_what_is_marked_builds_on_the_files_that_have_the_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {
+        NAMED: "@pytest.mark.slow\ndef test_one(): ...",
+        "tests/unit/test_two.py": "pytestmark = [pytest.mark.slow]",
+        "tests/unit/test_three.py": "def test_slow(): ...",
+        "tests/support/slow.py": "pytest.mark.slow",
+    }
+    write(tmp_path, texts)
+    monkeypatch.setattr(
+        checkout, "files", lambda root: sorted(path for path in root.rglob("*") if path.is_file())
+    )
+    assert accept.marked_tests(tmp_path, "slow") == (NAMED, "tests/unit/test_two.py")
+
+
 def test_a_helper_that_another_one_uses_counts_too(tmp_path: Path) -> None:
     texts = {
         NAMED: "from support.broker import world",
