@@ -266,10 +266,17 @@ def bench_steps() -> list[Step]:
 
 
 def marked_tests(root: Path, mark: str) -> tuple[str, ...]:
-    """The files of tests that name this mark of pytest's, relative to the checkout."""
-    found = (each.relative_to(root) for each in checkout.files(root) if each.suffix == ".py")
-    tests = (each for each in found if each.parts[0] == "tests" and each.name.startswith("test_"))
-    return tuple(str(each) for each in tests if f".{mark}" in (root / each).read_text())
+    """The tests that may have this mark of pytest's, relative to the checkout.
+
+    Files that name it, and folders whose conftest.py does: it may mark what uses its fixtures.
+    """
+    found = set()
+    for path in checkout.files(root):
+        name = path.relative_to(root)
+        is_test = name.name.startswith("test_") or name.name == "conftest.py"
+        if name.parts[0] == "tests" and is_test and f".{mark}" in path.read_text():
+            found.add(str(name.parent if name.name == "conftest.py" else name))
+    return tuple(sorted(found))
 
 
 def rest_steps() -> list[Step]:

@@ -140,12 +140,15 @@ def test_a_step_that_runs_what_is_marked_builds_on_the_files_that_have_the_mark(
         "tests/unit/test_two.py": "pytestmark = [pytest.mark.slow]",
         "tests/unit/test_three.py": "def test_slow(): ...",
         "tests/support/slow.py": "pytest.mark.slow",
+        "tests/spark/conftest.py": "pytest.param('kafka', marks=pytest.mark.slow)",
+        "tests/spark/test_four.py": "def test_four(): ...",
     }
     write(tmp_path, texts)
     monkeypatch.setattr(
         checkout, "files", lambda root: sorted(path for path in root.rglob("*") if path.is_file())
     )
-    assert accept.marked_tests(tmp_path, "slow") == (NAMED, "tests/unit/test_two.py")
+    marked = (NAMED, "tests/spark", "tests/unit/test_two.py")
+    assert accept.marked_tests(tmp_path, "slow") == marked
 
 
 def test_a_helper_that_another_one_uses_counts_too(tmp_path: Path) -> None:

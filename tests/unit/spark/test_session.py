@@ -104,8 +104,11 @@ def test_a_java_that_is_still_a_copy_of_this_process_is_ended_too() -> None:
         with session._no_orphan():
             java.append(os.fork())
             if java[-1] == 0:
-                time.sleep(0.2)
-                os.execv(sys.executable, ["python", "-c", "import time; time.sleep(60)", SHELL])
+                try:
+                    time.sleep(0.2)
+                    os.execv(sys.executable, ["python", "-c", "import time; time.sleep(60)", SHELL])
+                finally:
+                    os._exit(1)  # a second pytest would go on from here
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
