@@ -18,10 +18,9 @@ from fastprod import KafkaProducer
 from support.chaos.calls import Calls
 from support.chaos.clusters import ApacheCluster, apache_cluster
 from support.chaos.conditions import ANSWERS, BOTH, GOOD, Conditions
-from support.chaos.judge import judge
 from support.chaos.plan import LoadPlan
 from support.chaos.request_spotter import Spotted
-from support.chaos.run import TOPIC, Report, read_all, wrong_offsets
+from support.chaos.run import TOPIC, Report, judge_loads, read_all
 from support.chaos.transactional_load import FencedByProtocol, TransactionalLoad
 from support.processes.scale import scaled
 
@@ -142,7 +141,7 @@ def load_plan(name: str) -> LoadPlan:
 @pytest.mark.timeout(3_600)
 def test_committed_records_are_there_and_no_others(cluster: ApacheCluster, protocol: str) -> None:
     """P-I.4, P-I.6, P-I.7: whichever call its coordinator dies at."""
-    journals, loads = [], []
+    loads = []
     with Calls() as calls, CoordinatorKiller(cluster) as killer:
         for name, api_key in CALLS[protocol].items():
             load = TransactionalLoad(
@@ -154,7 +153,6 @@ def test_committed_records_are_there_and_no_others(cluster: ApacheCluster, proto
                 lambda: 0,
             )
             loads.append(load)
-            journals.append(load.journal)
             began_s = time.monotonic()
             count = kill_at(cluster, killer, load, api_key)
             print(
@@ -163,8 +161,7 @@ def test_committed_records_are_there_and_no_others(cluster: ApacheCluster, proto
             )
     report = Report(0)
     seen = read_all(cluster, report)
-    found = report.violations + calls.violations + judge(journals, seen)
-    found += wrong_offsets(cluster, loads)
+    found = report.violations + calls.violations + judge_loads(cluster, loads, seen)
     assert found == []
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +25,10 @@ HEAP = "256m"
 WAIT_S = 60.0
 SESSION_MS = 3_000
 _OTHERS, _CLIENTS = "PLAINTEXT", "CHAOS"
+_LEFT_OUT = re.compile(
+    r"Couldn't find leader endpoint for partitions \w*Set\w*\((.*?)\) while trying to send "
+    r"transaction markers for (.*?), these partitions are likely deleted"
+)
 
 
 class ChaosCluster(ABC):
@@ -48,6 +54,12 @@ class ChaosCluster(ABC):
     @abstractmethod
     def direct_servers(self) -> str:
         """For who judges: without the proxy."""
+
+    @property
+    def left_open(self) -> Counter[tuple[str, str]]:
+        """How many ends of transactions the nodes say that they have not written: transactional
+        id and topic."""
+        return Counter()
 
     @abstractmethod
     def create_topic(self, name: str, partitions: int) -> None:
@@ -144,6 +156,17 @@ class ApacheCluster(ChaosCluster):
     def direct_servers(self) -> str:
         return self.kafka.bootstrap_servers
 
+    @property
+    def left_open(self) -> Counter[tuple[str, str]]:
+        """Kafka 4.3 takes a partition that has no leader for a deleted one: a coordinator that is
+        to write the end of a transaction there leaves it out, and the transaction counts as ended
+        (KAFKA-20734, `KRaftMetadataCache.getPartitionLeaderEndpoint`)."""
+        logs = [
+            self.kafka.log_dir(node).with_name("server.log").read_text(errors="replace")
+            for node in self.kafka.node_ids
+        ]
+        return ends_left_out("".join(logs))
+
     def create_topic(self, name: str, partitions: int) -> None:
         self.kafka.create_topic(name, partitions)
 
@@ -169,6 +192,16 @@ class ApacheCluster(ChaosCluster):
             admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, partition)]).result(
                 WAIT_S
             )
+
+
+def ends_left_out(log: str) -> Counter[tuple[str, str]]:
+    """How often a log of Kafka's says that the end of a transaction is left out: transactional id
+    and topic."""
+    found: Counter[tuple[str, str]] = Counter()
+    for partitions, transactional_id in _LEFT_OUT.findall(log):
+        for partition in partitions.split(", "):
+            found[transactional_id, partition.rpartition("-")[0]] += 1
+    return found
 
 
 @contextlib.contextmanager

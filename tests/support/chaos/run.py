@@ -23,6 +23,7 @@ from support.chaos.transactional_load import TransactionalLoad
 from support.records.readers import stream_with_confluent
 
 TOPIC = "chaos"
+OFFSETS_TOPIC = "__consumer_offsets"
 END_S = 180.0
 READ_S = 120.0
 OFFSET_S = 60.0
@@ -118,9 +119,8 @@ def run_plan(plan: Plan, cluster: ChaosCluster, report: Report) -> None:
         report.violations += [f"{each.name} has not ended" for each in threads if each.is_alive()]
         seen = read_all(cluster, report)
     report.violations += calls.violations + live.violations
-    report.violations += judge([load.journal for load in loads], seen)
+    report.violations += judge_loads(cluster, loads, seen)
     report.violations += _taken_back(live.seen, seen)
-    report.violations += wrong_offsets(cluster, loads)
     report.longest_s = calls.longest_s
     report.counts = _counts([load.journal for load in loads])
     report.counts["records read"] = sum(map(len, seen.values()))
@@ -161,19 +161,32 @@ def _taken_back(live: Seen, seen: Seen) -> list[str]:
     return found
 
 
-def wrong_offsets(cluster: ChaosCluster, loads: Sequence[Load]) -> list[str]:
-    """Groups that are elsewhere than their loads have committed."""
+def judge_loads(cluster: ChaosCluster, loads: Sequence[Load], seen: Seen) -> list[str]:
+    """What is wrong with records, and with the positions of groups."""
+    left_open = cluster.left_open
     found = []
+    ends = {}
     for load in loads:
-        if isinstance(load, TransactionalLoad) and load.positions != [0]:
-            try:
-                there = committed_offset(cluster.direct_servers, load.group)
-            except KafkaException as error:
-                found.append(f"{load.group}: {error}")
-                continue
-            if there not in load.positions and (there >= 0 or 0 not in load.positions):
-                found.append(f"{load.group} is at {there}, and was committed to {load.positions}")
-    return found
+        if isinstance(load, TransactionalLoad):
+            ends[load.plan.name] = left_open[load.transactional_id, TOPIC]
+            if left_open[load.transactional_id, OFFSETS_TOPIC]:
+                load.journal.count("groups with an offset that Kafka left open")
+            else:
+                found += _wrong_offset(cluster, load)
+    return judge([load.journal for load in loads], seen, ends) + found
+
+
+def _wrong_offset(cluster: ChaosCluster, load: TransactionalLoad) -> list[str]:
+    """Whether a group is elsewhere than its load has committed."""
+    if load.positions == [0]:
+        return []
+    try:
+        there = committed_offset(cluster.direct_servers, load.group)
+    except KafkaException as error:
+        return [f"{load.group}: {error}"]
+    if there in load.positions or (there < 0 and 0 in load.positions):
+        return []
+    return [f"{load.group} is at {there}, and was committed to {load.positions}"]
 
 
 def committed_offset(bootstrap_servers: str, group: str) -> int:

@@ -41,6 +41,7 @@ class TransactionalLoad:
         unanswered_inits: how often the load has asked for a producer id or epoch and had no answer.
 
     Attributes:
+        transactional_id: of its producers.
         group: whose offsets are committed with the records.
         positions: where that may be: its last position that was committed, and those after it
             whose end nobody was told.
@@ -57,6 +58,7 @@ class TransactionalLoad:
     ) -> None:
         self.plan = plan
         self.journal = Journal(plan.name)
+        self.transactional_id = f"id of {plan.name}"
         self.group = f"group of {plan.name}"
         self.positions = [0]
         self._unanswered_inits = unanswered_inits
@@ -111,7 +113,7 @@ class TransactionalLoad:
             {
                 **self.plan.settings,
                 "client_id": self.plan.name,
-                "transactional_id": f"id of {self.plan.name}",
+                "transactional_id": self.transactional_id,
             },
             bootstrap_servers=self._servers,
         )
@@ -170,10 +172,10 @@ class TransactionalLoad:
             except KafkaError as last:
                 values = [value for value, _ in sent]
                 if is_ending:
-                    self.journal.all_or_none.append(values)
+                    self.journal.unknown(values)
                     self.positions += [] if position is None else [position]
                 else:
-                    self.journal.absent.update(values)
+                    self.journal.aborted(values)
                 self._judge_fatal(last, time.monotonic() - began_s)
             return False
         if position is not None:
@@ -233,17 +235,19 @@ class TransactionalLoad:
     def _abort(self, producer: KafkaProducer, sent: Sent) -> None:
         self._again(ABORT, producer.abort_transaction)
         self.journal.count("aborted")
-        self.journal.absent.update(value for value, _ in sent)
+        self.journal.aborted([value for value, _ in sent])
 
     def _committed(self, sent: Sent) -> None:
         self.journal.count("committed")
+        committed = []
         for value, future in sent:
             error = future.exception(0) if future.done() else "no outcome"
             if error is not None:
                 self.journal.wrong(f"committed, and {value[:40]!r} has {error!r}")
                 continue
             told = future.result(0)
-            self.journal.there.append(Told(value, told.partition, told.offset))
+            committed.append(Told(value, told.partition, told.offset))
+        self.journal.committed(committed)
 
     def _hand_over(self, old: KafkaProducer, opened: contextlib.ExitStack) -> KafkaProducer:
         """Another producer takes the id in the middle of a transaction; the old one is fenced."""
@@ -256,14 +260,16 @@ class TransactionalLoad:
             try:
                 self._failed(old, sent, error)
             except KafkaError as last:
-                self.journal.absent.update(value for value, _ in sent)
+                self.journal.aborted([value for value, _ in sent])
                 self._judge_fatal(last, time.monotonic() - began_s)
             return old
         new = self.open(opened)
-        self.journal.absent.update(value for value, _ in sent)
+        # One more, so that there is something to commit; else no broker would be asked.
+        self._number += 1
+        late = b"%s %08d late" % (self.plan.name.encode(), self._number)
+        self.journal.aborted([*(value for value, _ in sent), late])
         try:
-            # So that there is something to commit; else no broker would be asked.
-            old.send(self._topic, b"%s 0 zombie" % self.plan.name.encode())
+            old.send(self._topic, late)
             self._again("commit_transaction", old.commit_transaction)
             self.journal.wrong("a fenced producer has committed")
         except KafkaError as error:
