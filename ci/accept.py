@@ -170,6 +170,12 @@ def chaos_steps() -> list[Step]:
             *("tests/interop/test_transactions.py", "-m", "long"),
         ),
         pytest_step(
+            "left-open",
+            "what Apache Kafka leaves open, and the judge of the chaos forgives (KAFKA-20734)",
+            600,
+            *("tests/interop/test_left_open.py", "-m", "long"),
+        ),
+        pytest_step(
             "zombies",
             "100 of 100 zombies are fenced, on both clusters",
             600,
