@@ -17,7 +17,7 @@ import checkout
 
 COUNTING = "import pathlib; p = pathlib.Path('runs'); p.write_text(p.read_text() + 'x')"
 
-EVERY = {"named", "spark", "bench", "spark bench", "all"}
+EVERY = {"named", "spark", "bench", "spark bench", "all", "chaos"}
 SPARK_BENCH_USES = ("bench", "bench/spark", "fastprod/spark")
 FOLDERS = ("tests/", "bench/", "ci/", "Makefile")
 
@@ -86,6 +86,7 @@ def test_a_file_may_be_left_out_of_the_fingerprint(root: Path) -> None:
         ("bench/spark/job.py", {"spark bench", "all"}),
         ("ci/kafka_cluster.py", EVERY),
         ("ci/accept.py", set()),
+        ("ci/chaos.py", {"chaos"}),
         ("tests/conftest.py", {"named", "spark", "all"}),
         ("tests/interop/conftest.py", {"named", "all"}),
         ("tests/faults/conftest.py", {"all"}),
@@ -98,6 +99,7 @@ def test_a_step_is_due_again_when_what_it_builds_on_changes(source: str, due: se
         accept.Step("bench", "benchmarks", ("bench/run",), 1.0, uses=("bench", "fastprod/aio")),
         accept.Step("spark bench", "Spark's", ("bench/spark_run",), 1.0, uses=SPARK_BENCH_USES),
         accept.pytest_step("all", "all tests", 1.0, "-m", "slow", "tests/"),
+        accept.Step("chaos", "one seed", (sys.executable, "ci/chaos.py", "--seed", "1"), 1.0),
     ]
     assert {each.name for each in every if each.builds_on(Path(source))} == due
 
@@ -120,6 +122,7 @@ NAMED = "tests/interop/test_one.py"
         ("tests/interop/test_other.py", "from support.chaos import proxy", False),
         ("bench/meter.py", "from support.chaos import proxy", False),
         ("ci/kafka_node.py", "from support.chaos import proxy", True),
+        ("ci/chaos.py", "from support.chaos import proxy", False),
         ("tests/support/broker/world.py", "from support.chaos import proxy", False),
     ],
 )
