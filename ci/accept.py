@@ -37,7 +37,7 @@ ALL_TESTS = ("tests/",)
 FEW_USE = ("spark", "aio")
 # Of these the step's command and environment count instead.
 OWN_SOURCES = (Path("ci/accept.py"), Path("ci/used_helpers.py"))
-# Of these the steps alone that run them.
+# Of these the steps alone that run them, or all tests.
 OWN_SCRIPTS = (Path("ci/chaos.py"),)
 
 
@@ -76,7 +76,7 @@ class Step:
         if source in OWN_SOURCES:
             return False
         if source in OWN_SCRIPTS:
-            return str(source) in self.command
+            return str(source) in self.command or ALL_TESTS[0] in self.uses
         special = _special(source)
         return not special or any(
             each in ALL_TESTS or special & _special(Path(each)) for each in self.uses

@@ -15,11 +15,10 @@ import kafka_admin
 from fastprod import KafkaProducer
 from support.chaos.clusters import NODES, ApacheCluster, apache_cluster
 from support.chaos.journal import Journal, Told
-from support.chaos.judge import judge
+from support.chaos.judge import LeftOpen, judge
 from support.chaos.request_spotter import INIT_PRODUCER_ID, Spotted
-from support.records.readers import stream_with_confluent
+from support.chaos.run import TOPIC, end_what_was_left_open, rows_of
 
-TOPIC = "alone"
 WAIT_S = 60.0
 
 
@@ -55,21 +54,17 @@ def test_a_transaction_ends_as_the_next_one_where_it_had_no_leader(cluster: Apac
         producer.commit_transaction(WAIT_S)
         told = [future.result(0) for future in futures]
         journal.committed([Told(b"a %d " % (n + 1), n, each.offset) for n, each in enumerate(told)])
-        wait_for_left_open(cluster)
+        ends = wait_for_left_open(cluster)
         cluster.restart(leaders[partition] - 1)
-        producer.begin_transaction()
-        producer.send(TOPIC, b"a 4 ", partition=partition).result(WAIT_S)
-        producer.abort_transaction(WAIT_S)
-        journal.aborted([b"a 4 "])
 
-    rows: dict[int, list[tuple[int, bytes]]] = {}
-    for record in stream_with_confluent(cluster.direct_servers, TOPIC, committed=True):
-        assert record.value is not None
-        rows.setdefault(record.partition, []).append((record.offset, record.value))
-
+    end_what_was_left_open(cluster)
+    rows = rows_of(cluster, committed=True)
+    everything = rows_of(cluster, committed=False)
+    stored = {(n, at): value for n, each in everything.items() for at, value in each}
     assert sorted(rows) == [index for index in range(NODES) if index != partition]
     assert any("is not there" in each for each in judge([journal], rows))
-    assert judge([journal], rows, {"a": cluster.left_open["one", TOPIC]}) == []
+    assert judge([journal], rows, {"a": LeftOpen(ends, stored)}) == []
+    assert list(ends) == [partition]
 
 
 def leaders_of(cluster: ApacheCluster) -> dict[int, int]:
@@ -88,8 +83,10 @@ def lose_leader(cluster: ApacheCluster, node: int, partition: int) -> None:
     )
 
 
-def wait_for_left_open(cluster: ApacheCluster) -> None:
+def wait_for_left_open(cluster: ApacheCluster) -> dict[int, int]:
+    """How many ends Kafka has left open, by partition: one at least."""
     deadline_s = time.monotonic() + WAIT_S
-    while cluster.left_open != {("one", TOPIC): 1}:
-        assert time.monotonic() < deadline_s, f"Kafka has left open {cluster.left_open}"
+    while not (found := cluster.left_open):
+        assert time.monotonic() < deadline_s, "Kafka has left none open"
         time.sleep(0.1)
+    return {each.partition: count for each, count in found.items()}

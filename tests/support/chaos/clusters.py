@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -26,9 +26,17 @@ WAIT_S = 60.0
 SESSION_MS = 3_000
 _OTHERS, _CLIENTS = "PLAINTEXT", "CHAOS"
 _LEFT_OUT = re.compile(
-    r"Couldn't find leader endpoint for partitions \w*Set\w*\((.*?)\) while trying to send "
+    r"Couldn't find leader endpoint for partitions \w*Set\(([^()\n]*)\) while trying to send "
     r"transaction markers for (.*?), these partitions are likely deleted"
 )
+
+
+class LeftOut(NamedTuple):
+    """Where a transaction has ended, and its log does not say so."""
+
+    transactional_id: str
+    topic: str
+    partition: int
 
 
 class ChaosCluster(ABC):
@@ -56,9 +64,8 @@ class ChaosCluster(ABC):
         """For who judges: without the proxy."""
 
     @property
-    def left_open(self) -> Counter[tuple[str, str]]:
-        """How many ends of transactions the nodes say that they have not written: transactional
-        id and topic."""
+    def left_open(self) -> Counter[LeftOut]:
+        """How many ends of transactions the nodes say that they have not written, and where."""
         return Counter()
 
     @abstractmethod
@@ -157,7 +164,7 @@ class ApacheCluster(ChaosCluster):
         return self.kafka.bootstrap_servers
 
     @property
-    def left_open(self) -> Counter[tuple[str, str]]:
+    def left_open(self) -> Counter[LeftOut]:
         """Kafka 4.3 takes a partition that has no leader for a deleted one: a coordinator that is
         to write the end of a transaction there leaves it out, and the transaction counts as ended
         (KAFKA-20734, `KRaftMetadataCache.getPartitionLeaderEndpoint`)."""
@@ -194,13 +201,13 @@ class ApacheCluster(ChaosCluster):
             )
 
 
-def ends_left_out(log: str) -> Counter[tuple[str, str]]:
-    """How often a log of Kafka's says that the end of a transaction is left out: transactional id
-    and topic."""
-    found: Counter[tuple[str, str]] = Counter()
+def ends_left_out(log: str) -> Counter[LeftOut]:
+    """How often a log of Kafka's says that the end of a transaction is left out."""
+    found: Counter[LeftOut] = Counter()
     for partitions, transactional_id in _LEFT_OUT.findall(log):
         for partition in partitions.split(", "):
-            found[transactional_id, partition.rpartition("-")[0]] += 1
+            topic, _, index = partition.rpartition("-")
+            found[LeftOut(transactional_id, topic, int(index))] += 1
     return found
 
 

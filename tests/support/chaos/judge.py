@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from support.chaos.journal import Journal
 
 Seen = Mapping[int, Sequence[tuple[int, bytes]]]
 """Offsets and values of each partition, in the order in which they were read."""
 
+LEFT_OPEN = "ends that Kafka left open"
 MOST = 10
 
 
+@dataclass(frozen=True)
+class LeftOpen:
+    """Ends of a load's transactions that the brokers say that they have not written.
+
+    A transaction that is left open in a partition ends there as the next one of its producer does.
+
+    Attributes:
+        ends: how many, by partition.
+        stored: value by partition and offset, of what is in the log, whatever became of it.
+    """
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+    stored: Mapping[tuple[int, int], bytes] = field(default_factory=dict)
+
+
 def judge(
-    journals: Iterable[Journal], seen: Seen, left_open: Mapping[str, int] | None = None
+    journals: Iterable[Journal], seen: Seen, left_open: Mapping[str, LeftOpen] | None = None
 ) -> list[str]:
     """What is wrong; nothing: exactly the committed records are there, once each, in order.
 
     Args:
-        journals: what was told.
+        journals: what was told. One with ends that were left open gets their count, `LEFT_OPEN`.
         seen: what was read.
-        left_open: how many ends of a load's transactions the brokers say that they have not
-            written, by the load's name (`ChaosCluster.left_open`). A transaction that is left open
-            ends as the next one of its producer does, so that many are forgiven, and counted.
+        left_open: by the name of the load. So many transactions may have another end there.
     """
     places = {(index, offset): value for index, rows in seen.items() for offset, value in rows}
     counts = Counter(value for rows in seen.values() for _, value in rows)
     found: list[str] = []
     known: set[bytes] = set()
     for journal in journals:
-        forgiven = _forgiven(journal, counts, (left_open or {}).get(journal.name, 0))
+        forgiven = _forgiven(journal, places, (left_open or {}).get(journal.name, LeftOpen()))
         found += journal.violations
         found += _few(_missing(journal, places, counts, forgiven))
         found += _few(_uncommitted(journal, counts, forgiven))
-        found += _few(_halves(journal, counts, forgiven))
+        found += _few(_halves(journal, counts))
         known.update(each.value for each in journal.there)
         known |= journal.perhaps | forgiven
         known.update(value for values in journal.all_or_none for value in values)
@@ -48,17 +63,38 @@ def _few(found: list[str]) -> list[str]:
     return found[:MOST] + more
 
 
-def _forgiven(journal: Journal, counts: Counter[bytes], most: int) -> set[bytes]:
-    """The values of transactions that have another end than was told; none if they are more."""
-    told = {each.value for each in journal.there}
-    wrong = {value for value in journal.absent if counts[value]}
-    wrong |= {value for value in told if not counts[value]}
-    wrong.update(value for values in _parts(journal, counts) for value in values)
-    found = [values for values in journal.transactions if not wrong.isdisjoint(values)]
-    if not 0 < len(found) <= most:
-        return set()
-    journal.count("transactions that Kafka left open", len(found))
-    return {value for values in found for value in values}
+def _forgiven(
+    journal: Journal, places: Mapping[tuple[int, int], bytes], left_open: LeftOpen
+) -> set[bytes]:
+    """Records that have another end than was told, for Kafka has left theirs open there; none of a
+    partition in which more transactions have one."""
+    wrong = _with_another_end(journal, places, left_open)
+    forgiven: set[bytes] = set()
+    for index, transactions in wrong.items():
+        if len(transactions) <= left_open.ends.get(index, 0):
+            forgiven.update(value for values in transactions.values() for value in values)
+            journal.counts[LEFT_OPEN] = journal.counts.get(LEFT_OPEN, 0) + len(transactions)
+    return forgiven
+
+
+def _with_another_end(
+    journal: Journal, places: Mapping[tuple[int, int], bytes], left_open: LeftOpen
+) -> dict[int, dict[int, list[bytes]]]:
+    """By partition and number of the transaction: values that were aborted and are there, or that
+    are in the log as it was told, and none of the transaction's in this partition is there."""
+    told = {each.value: each for each in journal.there}
+    index_of = {value: index for (index, _), value in places.items()}
+    found: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    for number, values in enumerate(journal.transactions):
+        shown = {told[value].partition for value in values if value in told and value in index_of}
+        for value in values:
+            if value in journal.absent and value in index_of:
+                found[index_of[value]][number].append(value)
+            elif value in told and value not in index_of:
+                index, offset = told[value][1:]
+                if index not in shown and left_open.stored.get((index, offset)) == value:
+                    found[index][number].append(value)
+    return found
 
 
 def _missing(
@@ -83,18 +119,11 @@ def _uncommitted(journal: Journal, counts: Counter[bytes], forgiven: set[bytes])
     return [f"{value!r} is there, and was aborted" for value in there]
 
 
-def _halves(journal: Journal, counts: Counter[bytes], forgiven: set[bytes]) -> list[str]:
+def _halves(journal: Journal, counts: Counter[bytes]) -> list[str]:
     return [
         f"{values[0]!r} to {values[-1]!r}: a part of a transaction is there"
-        for values in _parts(journal, counts)
-        if forgiven.isdisjoint(values)
-    ]
-
-
-def _parts(journal: Journal, counts: Counter[bytes]) -> list[list[bytes]]:
-    """Transactions whose end is unknown, and of which a part is there."""
-    return [
-        values for values in journal.all_or_none if len({counts[value] > 0 for value in values}) > 1
+        for values in journal.all_or_none
+        if len({counts[value] > 0 for value in values}) > 1
     ]
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from fastprod import KafkaProducer
 from support.chaos.calls import Calls
 from support.chaos.clusters import ChaosCluster, apache_cluster, our_cluster
 from support.chaos.fault_runner import FaultRunner
 from support.chaos.idempotent_load import IdempotentLoad
 from support.chaos.journal import Journal
-from support.chaos.judge import Seen, judge
+from support.chaos.judge import LeftOpen, Seen, judge
 from support.chaos.live_reader import LiveReader
 from support.chaos.plan import LoadPlan, Plan
 from support.chaos.transactional_load import TransactionalLoad
@@ -136,17 +137,46 @@ def _load(sent: LoadPlan, cluster: ChaosCluster, plan: Plan, calls: Calls) -> Lo
 
 def read_all(cluster: ChaosCluster, report: Report) -> Seen:
     """All committed records; that the reader reaches the end shows that no transaction is open."""
-    seen: dict[int, list[tuple[int, bytes]]] = {}
     try:
         cluster.wait_until_in_sync(TOPIC)
-        for record in stream_with_confluent(
-            cluster.direct_servers, TOPIC, committed=True, timeout_s=READ_S
-        ):
-            assert record.value is not None
-            seen.setdefault(record.partition, []).append((record.offset, record.value))
+        end_what_was_left_open(cluster)
+        return rows_of(cluster, committed=True)
     except TimeoutError as error:
         report.violations.append(f"the end: {error}")
-    return seen
+    return {}
+
+
+def rows_of(cluster: ChaosCluster, *, committed: bool) -> Seen:
+    """Offsets and values of each partition, as a reader sees them.
+
+    Raises:
+        TimeoutError: it has not reached the end.
+    """
+    rows: dict[int, list[tuple[int, bytes]]] = {}
+    for record in stream_with_confluent(
+        cluster.direct_servers, TOPIC, committed=committed, timeout_s=READ_S
+    ):
+        assert record.value is not None
+        rows.setdefault(record.partition, []).append((record.offset, record.value))
+    return rows
+
+
+def end_what_was_left_open(cluster: ChaosCluster) -> None:
+    """Abort a transaction wherever Kafka has left one open: perhaps none has followed there."""
+    by_id: dict[str, list[int]] = {}
+    for each in cluster.left_open:
+        if each.topic == TOPIC:
+            by_id.setdefault(each.transactional_id, []).append(each.partition)
+    for transactional_id, partitions in by_id.items():
+        with KafkaProducer(
+            bootstrap_servers=cluster.direct_servers, transactional_id=transactional_id
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for partition in partitions:
+                producer.send(TOPIC, b"nobody 0 of no load", partition=partition)
+            producer.flush()
+            producer.abort_transaction()
 
 
 def _taken_back(live: Seen, seen: Seen) -> list[str]:
@@ -164,27 +194,32 @@ def _taken_back(live: Seen, seen: Seen) -> list[str]:
 def judge_loads(cluster: ChaosCluster, loads: Sequence[Load], seen: Seen) -> list[str]:
     """What is wrong with records, and with the positions of groups."""
     left_open = cluster.left_open
+    stored = {}
+    if left_open:
+        rows = rows_of(cluster, committed=False)
+        stored = {(index, offset): value for index in rows for offset, value in rows[index]}
     found = []
     ends = {}
     for load in loads:
         if isinstance(load, TransactionalLoad):
-            ends[load.plan.name] = left_open[load.transactional_id, TOPIC]
-            if left_open[load.transactional_id, OFFSETS_TOPIC]:
-                load.journal.count("groups with an offset that Kafka left open")
-            else:
-                found += _wrong_offset(cluster, load)
+            own = {at: n for at, n in left_open.items() if at[0] == load.transactional_id}
+            by_partition = {at.partition: n for at, n in own.items() if at.topic == TOPIC}
+            ends[load.plan.name] = LeftOpen(by_partition, stored)
+            is_open = any(at.topic == OFFSETS_TOPIC for at in own)
+            found += _wrong_offset(cluster, load, {*load.sent_positions} if is_open else set())
     return judge([load.journal for load in loads], seen, ends) + found
 
 
-def _wrong_offset(cluster: ChaosCluster, load: TransactionalLoad) -> list[str]:
-    """Whether a group is elsewhere than its load has committed."""
-    if load.positions == [0]:
+def _wrong_offset(cluster: ChaosCluster, load: TransactionalLoad, forgiven: set[int]) -> list[str]:
+    """Whether a group is elsewhere than its load has committed, and than where it may be."""
+    possible = {*load.positions, *forgiven}
+    if possible == {0}:
         return []
     try:
         there = committed_offset(cluster.direct_servers, load.group)
     except KafkaException as error:
         return [f"{load.group}: {error}"]
-    if there in load.positions or (there < 0 and 0 in load.positions):
+    if there in possible or (there < 0 and 0 in possible):
         return []
     return [f"{load.group} is at {there}, and was committed to {load.positions}"]
 

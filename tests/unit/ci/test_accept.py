@@ -86,7 +86,7 @@ def test_a_file_may_be_left_out_of_the_fingerprint(root: Path) -> None:
         ("bench/spark/job.py", {"spark bench", "all"}),
         ("ci/kafka_cluster.py", EVERY),
         ("ci/accept.py", set()),
-        ("ci/chaos.py", {"chaos"}),
+        ("ci/chaos.py", {"chaos", "all"}),
         ("tests/conftest.py", {"named", "spark", "all"}),
         ("tests/interop/conftest.py", {"named", "all"}),
         ("tests/faults/conftest.py", {"all"}),

@@ -16,12 +16,14 @@ def test_each_end_that_kafka_has_left_out_is_found() -> None:
         "15:41:13.734 INFO [Broker id=3] Transitioning 5 partition(s) to local leaders. (logger)\n"
         + SAID.format("Set(chaos-0)", "id of txn0")
         + SAID.format("HashSet(chaos-2, chaos-5, __consumer_offsets-3)", "id of txn1")
-        + SAID.format("Set(chaos-1)", "id of txn0")
+        + SAID.format("Set(chaos-1, chaos-0)", "id of txn0")
     )
     assert ends_left_out(log) == {
-        ("id of txn0", "chaos"): 2,
-        ("id of txn1", "chaos"): 2,
-        ("id of txn1", "__consumer_offsets"): 1,
+        ("id of txn0", "chaos", 0): 2,
+        ("id of txn0", "chaos", 1): 1,
+        ("id of txn1", "chaos", 2): 1,
+        ("id of txn1", "chaos", 5): 1,
+        ("id of txn1", "__consumer_offsets", 3): 1,
     }
 
 
