@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from support.chaos.journal import Journal
@@ -19,7 +19,8 @@ MOST = 10
 class LeftOpen:
     """Ends of a load's transactions that the brokers say that they have not written.
 
-    A transaction that is left open in a partition ends there as the next one of its producer does.
+    A transaction that is left open in a partition ends there as the next one of its producer does;
+    the last one as an aborted one (`end_what_was_left_open`).
 
     Attributes:
         ends: how many, by partition.
@@ -38,7 +39,7 @@ def judge(
     Args:
         journals: what was told. One with ends that were left open gets their count, `LEFT_OPEN`.
         seen: what was read.
-        left_open: by the name of the load. So many transactions may have another end there.
+        left_open: by the name of the load. So many transactions may end there as their next one.
     """
     places = {(index, offset): value for index, rows in seen.items() for offset, value in rows}
     counts = Counter(value for rows in seen.values() for _, value in rows)
@@ -67,33 +68,40 @@ def _forgiven(
     journal: Journal, places: Mapping[tuple[int, int], bytes], left_open: LeftOpen
 ) -> set[bytes]:
     """Records that have another end than was told, for Kafka has left theirs open there; none of a
-    partition in which more transactions have one."""
-    wrong = _with_another_end(journal, places, left_open)
-    forgiven: set[bytes] = set()
-    for index, transactions in wrong.items():
-        if len(transactions) <= left_open.ends.get(index, 0):
-            forgiven.update(value for values in transactions.values() for value in values)
-            journal.counts[LEFT_OPEN] = journal.counts.get(LEFT_OPEN, 0) + len(transactions)
-    return forgiven
+    partition where that does not explain all."""
+    number_of = {value: n for n, values in enumerate(journal.transactions) for value in values}
+    stored: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    for (index, _), value in left_open.stored.items():
+        if value in number_of:
+            stored[index][number_of[value]].append(value)
+    visible = set(places.values())
+    forgiven: list[list[bytes]] = []
+    for index, most in left_open.ends.items():
+        transactions = [stored[index][number] for number in sorted(stored[index])]
+        found = _ended_as_the_next(journal, transactions, visible)
+        forgiven += found if len(found) <= most else []
+    if forgiven:
+        journal.counts[LEFT_OPEN] = len(forgiven)
+    return {value for values in forgiven for value in values}
 
 
-def _with_another_end(
-    journal: Journal, places: Mapping[tuple[int, int], bytes], left_open: LeftOpen
-) -> dict[int, dict[int, list[bytes]]]:
-    """By partition and number of the transaction: values that were aborted and are there, or that
-    are in the log as it was told, and none of the transaction's in this partition is there."""
-    told = {each.value: each for each in journal.there}
-    index_of = {value: index for (index, _), value in places.items()}
-    found: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
-    for number, values in enumerate(journal.transactions):
-        shown = {told[value].partition for value in values if value in told and value in index_of}
-        for value in values:
-            if value in journal.absent and value in index_of:
-                found[index_of[value]][number].append(value)
-            elif value in told and value not in index_of:
-                index, offset = told[value][1:]
-                if index not in shown and left_open.stored.get((index, offset)) == value:
-                    found[index][number].append(value)
+def _ended_as_the_next(
+    journal: Journal, transactions: Sequence[Sequence[bytes]], visible: Collection[bytes]
+) -> list[list[bytes]]:
+    """Those of a partition's transactions that have another end than was told; none, if not all of
+    them are there as a whole or not at all, and as the next one is."""
+    committed = {each.value for each in journal.there}
+    found = []
+    is_next_there = False
+    for values in reversed(transactions):
+        is_there = values[0] in visible
+        if any((value in visible) != is_there for value in values):
+            return []
+        if values[0] in (journal.absent if is_there else committed):
+            if is_there != is_next_there:
+                return []
+            found.append([*values])
+        is_next_there = is_there
     return found
 
 

@@ -43,7 +43,6 @@ class TransactionalLoad:
     Attributes:
         transactional_id: of its producers.
         group: whose offsets are committed with the records.
-        sent_positions: all that were sent.
         positions: where that may be: its last position that was committed, and those after it
             whose end nobody was told.
     """
@@ -62,7 +61,6 @@ class TransactionalLoad:
         self.transactional_id = f"id of {plan.name}"
         self.group = f"group of {plan.name}"
         self.positions = [0]
-        self.sent_positions = {0}
         self._unanswered_inits = unanswered_inits
         self._forgiven = 0
         self._time_out_s = plan.settings["transaction_timeout_ms"] / 1000
@@ -227,7 +225,6 @@ class TransactionalLoad:
         # None comes twice, so that one that was aborted is known if it is found.
         self._last_position += self._chance.randrange(1, 100)
         position = self._last_position
-        self.sent_positions.add(position)
         offsets = {(self._topic, 0): position}
         self._again(
             "send_offsets_to_transaction",

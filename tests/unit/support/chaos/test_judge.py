@@ -55,20 +55,25 @@ def test_what_a_load_found_wrong_is_a_violation() -> None:
 
 
 def transactional_journal() -> Journal:
-    """Committed, aborted, committed in two partitions, aborted, committed."""
+    """Committed, aborted, committed in two partitions, aborted by a hand-over, committed."""
     found = Journal("a")
     found.committed([Told(b"a 1 ", 0, 0)])
     found.aborted([b"a 2 ", b"a 3 "])
     found.committed([Told(b"a 4 ", 0, 5), Told(b"a 5 ", 0, 6), Told(b"a 6 ", 1, 1)])
-    found.aborted([b"a 7 "])
-    found.committed([Told(b"a 8 ", 0, 9)])
+    found.aborted([b"a 7 ", b"a 8 late"])
+    found.committed([Told(b"a 9 ", 0, 11)])
     return found
 
 
-STORED = {(0, 2): b"a 2 ", (0, 3): b"a 3 ", (0, 5): b"a 4 ", (0, 6): b"a 5 ", (1, 1): b"a 6 "}
-FIRST, LAST = (0, b"a 1 "), (9, b"a 8 ")
-MIDDLE = [(5, b"a 4 "), (6, b"a 5 ")]
+FIRST, LAST = (0, b"a 1 "), (11, b"a 9 ")
+SECOND = [(2, b"a 2 "), (3, b"a 3 ")]
+THIRD = [(5, b"a 4 "), (6, b"a 5 ")]
+FOURTH = [(8, b"a 7 "), (9, b"a 8 late")]
 SIXTH = [(1, b"a 6 ")]
+STORED = {
+    **{(0, offset): value for offset, value in [FIRST, *SECOND, *THIRD, *FOURTH, LAST]},
+    (1, 1): b"a 6 ",
+}
 
 
 def ends(zero: int = 0, one: int = 0) -> dict[str, LeftOpen]:
@@ -78,15 +83,17 @@ def ends(zero: int = 0, one: int = 0) -> dict[str, LeftOpen]:
 @pytest.mark.parametrize(
     ("seen", "zero", "one"),
     [
-        ({0: [FIRST, (2, b"a 2 "), (3, b"a 3 "), *MIDDLE, LAST], 1: SIXTH}, 1, 0),
-        ({0: [FIRST, (3, b"a 3 "), *MIDDLE, LAST], 1: SIXTH}, 1, 0),
+        ({0: [FIRST, *SECOND, *THIRD, LAST], 1: SIXTH}, 1, 0),
+        ({0: [FIRST, *THIRD, *FOURTH, LAST], 1: SIXTH}, 1, 0),
+        ({0: [FIRST, *SECOND, *THIRD, *FOURTH, LAST], 1: SIXTH}, 2, 0),
         ({0: [FIRST, LAST], 1: SIXTH}, 1, 0),
-        ({0: [FIRST, *MIDDLE, LAST]}, 0, 1),
+        ({0: [FIRST, *THIRD], 1: SIXTH}, 1, 0),
+        ({0: [LAST], 1: SIXTH}, 2, 0),
+        ({0: [FIRST, *THIRD, LAST]}, 0, 1),
         ({0: [FIRST, LAST]}, 1, 1),
-        ({0: [FIRST, (2, b"a 2 "), (3, b"a 3 "), LAST], 1: SIXTH}, 2, 0),
     ],
 )
-def test_as_many_transactions_may_end_otherwise_in_a_partition_as_were_left_open_there(
+def test_as_many_transactions_may_end_as_the_next_one_in_a_partition_as_were_left_open_there(
     seen: Seen, zero: int, one: int
 ) -> None:
     assert judge([transactional_journal()], seen) != []
@@ -100,19 +107,35 @@ def test_as_many_transactions_may_end_otherwise_in_a_partition_as_were_left_open
 @pytest.mark.parametrize(
     ("seen", "what"),
     [
-        ({0: [FIRST, *MIDDLE, (7, b"a 5 "), LAST], 1: SIXTH}, "2 times"),
+        ({0: [FIRST, *THIRD, (7, b"a 5 "), LAST], 1: SIXTH}, "2 times"),
         ({0: [FIRST, (5, b"a 4 "), (8, b"a 5 "), LAST], 1: SIXTH}, "elsewhere"),
-        ({0: [FIRST, *MIDDLE, LAST, (10, b"a 9 ")], 1: SIXTH}, "nobody committed it"),
-        ({0: [FIRST, *MIDDLE, (7, b"a 2 "), LAST], 1: SIXTH}, "behind number 5"),
-        ({0: [FIRST, (5, b"a 4 "), LAST], 1: SIXTH}, "is not there"),  # a part of a partition's
-        ({0: [*MIDDLE, LAST], 1: SIXTH}, "is not there"),  # nor is it in the log
+        ({0: [FIRST, *THIRD, LAST, (12, b"a 10 ")], 1: SIXTH}, "nobody committed it"),
+        ({0: [FIRST, *THIRD, (7, b"a 2 "), LAST], 1: SIXTH}, "behind number 5"),
+        # A part of a partition's:
+        ({0: [FIRST, (5, b"a 4 "), LAST], 1: SIXTH}, "is not there"),
+        ({0: [FIRST, SECOND[1], *THIRD, LAST], 1: SIXTH}, "was aborted"),
+        ({0: [FIRST, *THIRD, FOURTH[1], LAST], 1: SIXTH}, "was aborted"),
+        # Not as the next one is:
+        ({0: [FIRST, *SECOND, LAST], 1: SIXTH}, "was aborted"),
+        ({0: [FIRST, *THIRD, *FOURTH], 1: SIXTH}, "was aborted"),
+        ({0: [*SECOND, *THIRD, LAST], 1: SIXTH}, "is not there"),
     ],
 )
 def test_nothing_else_is_forgiven(seen: Seen, what: str) -> None:
     assert any(what in each for each in judge([transactional_journal()], seen, ends(9, 9)))
 
 
+def test_what_the_log_does_not_have_is_lost() -> None:
+    stored = {place: value for place, value in STORED.items() if value != b"a 6 "}
+    found = judge(
+        [transactional_journal()],
+        {0: [FIRST, *THIRD, LAST]},
+        {"a": LeftOpen({0: 9, 1: 9}, stored)},
+    )
+    assert any("is not there" in each for each in found)
+
+
 def test_where_all_is_right_nothing_is_counted() -> None:
     found = transactional_journal()
-    assert judge([found], {0: [FIRST, *MIDDLE, LAST], 1: SIXTH}, ends(9, 9)) == []
+    assert judge([found], {0: [FIRST, *THIRD, LAST], 1: SIXTH}, ends(9, 9)) == []
     assert found.counts == {}
