@@ -41,6 +41,7 @@ cdef struct Selector:
     int opening_fd              # -1, or a socket that is about to be a channel's: for a fork
     int64_t polls               # counters for metrics
     int64_t io_wait_ns
+    int64_t waiting_since_ns    # atomic: 0 while no poll is waiting
     uint32_t list_capacity      # private: entries each of the four lists can hold
     Channel* closed             # private: owned; freed by the next selector_poll
 
@@ -92,6 +93,14 @@ cdef void selector_limit(Selector* s, Channel* ch, int64_t max_bytes) noexcept n
 # FP_IO with errno: the poller itself failed. FP_NOMEM: no room for the lists. Both leave the lists
 # empty.
 cdef FpStatus selector_poll(Selector* s, int64_t timeout_ns, int64_t max_idle_ns) noexcept nogil
+
+# The same, for a loop that costs more than a look at the sockets: after selector_park it goes on,
+# with `parked` set, while there is only a part of a frame, and ends with an entry in `receives`,
+# `completed_sends` or `disconnected`, with a wake, at its time-out, or when nothing has moved or
+# the pool is exhausted.
+cdef FpStatus selector_poll_until_event(
+    Selector* s, int64_t timeout_ns, int64_t max_idle_ns
+) noexcept nogil
 
 # Interrupt a sleeping poll, from any thread: one write to a descriptor, and only if it sleeps
 # (`parked`). The waker publishes its work with a full fence before it calls this.

@@ -13,6 +13,7 @@ from fastprod._core.bytes.sync cimport (
     fp_mutex_unlock,
     fp_now_ns,
     fp_store_i32,
+    fp_store_i64,
     fp_wake_clear,
     fp_wake_close,
     fp_wake_open,
@@ -297,26 +298,62 @@ cdef void selector_limit(Selector* s, Channel* ch, int64_t max_bytes) noexcept n
 
 cdef FpStatus selector_poll(Selector* s, int64_t timeout_ns, int64_t max_idle_ns) noexcept nogil:
     cdef FpStatus status = _begin(s)
-    cdef int64_t started_ns
+    if status == FP_OK:
+        status = _look(s, timeout_ns, max_idle_ns, False, NULL)
+    else:
+        fp_store_i32(&s.parked, 0)
+    return status
+
+
+cdef FpStatus selector_poll_until_event(
+    Selector* s, int64_t timeout_ns, int64_t max_idle_ns
+) noexcept nogil:
+    cdef int64_t end_ns = fp_now_ns() + timeout_ns
+    cdef int64_t left_ns = timeout_ns
+    cdef bint has_moved = True
+    cdef FpStatus status = _begin(s)
+    while status == FP_OK and has_moved and not _has_event(s):
+        status = _look(s, left_ns, max_idle_ns, True, &has_moved)
+        # Without room in the pool the caller has to say what has been given back.
+        if s.loop.is_short or fp_load_i32(&s.parked) == 0:
+            break
+        if timeout_ns >= 0:
+            left_ns = end_ns - fp_now_ns()
+            if left_ns <= 0:
+                break
+    fp_store_i32(&s.parked, 0)
+    return status
+
+
+cdef bint _has_event(Selector* s) noexcept nogil:
+    return s.receive_count > 0 or s.completed_send_count > 0 or s.disconnected_count > 0
+
+
+cdef FpStatus _look(
+    Selector* s, int64_t timeout_ns, int64_t max_idle_ns, bint stays_parked, bint* has_moved
+) noexcept nogil:
+    """Wait once, and move what is ready; `has_moved`, unless NULL: whether anything was."""
+    cdef int64_t started_ns = fp_now_ns()
     cdef int64_t now_ns
     cdef int ready_count
     cdef int i
     cdef void* cookie
     cdef bint has_due = s.loop.due != NULL
-    if status != FP_OK:
-        fp_store_i32(&s.parked, 0)
-        return status
-    started_ns = fp_now_ns()
+    fp_store_i64(&s.waiting_since_ns, started_ns)
     if s.owner_lock != NULL:
         fp_mutex_unlock(s.owner_lock)
     ready_count = fp_poller_wait(
         s.loop.poller, 0 if has_due else timeout_ns, s.ends_on_time)
-    fp_store_i32(&s.parked, 0)
+    if not stays_parked:
+        fp_store_i32(&s.parked, 0)
     if s.owner_lock != NULL:
         fp_mutex_lock(s.owner_lock)
     now_ns = fp_now_ns()
     s.polls += 1
     s.io_wait_ns += now_ns - started_ns
+    fp_store_i64(&s.waiting_since_ns, 0)
+    if has_moved != NULL:
+        has_moved[0] = has_due or ready_count > 0
     if ready_count < 0:
         return FP_IO
     s.has_buffered = False

@@ -13,14 +13,14 @@ cimport cython
 from fastprod._core.io.channel import CLOSE_REASONS as _CLOSE_REASONS
 
 from fastprod._core.bytes.fp_status cimport FP_BLOCKED, FP_BUSY, FP_OK, FpStatus, check
-from fastprod._core.bytes.sync cimport fp_now_ns
+from fastprod._core.bytes.sync cimport fp_load_i64, fp_now_ns
 from fastprod._core.io.channel cimport (
     Channel, channel_send, channel_take_delivered, fp_iovec,
 )
 from fastprod._core.io.selector cimport (
     Receive, Selector, selector_abandon, selector_backend, selector_close, selector_destroy,
-    selector_init, selector_limit, selector_mute, selector_park, selector_poll, selector_register,
-    selector_wake,
+    selector_init, selector_limit, selector_mute, selector_park, selector_poll_until_event,
+    selector_register, selector_wake,
 )
 from fastprod._core.io.tcp_transport cimport tcp_transport
 from fastprod._core.tls.openssl cimport openssl
@@ -129,7 +129,6 @@ cdef class ServerSelector:
     cdef Selector s
     cdef dict alive         # id -> address of its Channel
     cdef dict sends         # id -> _Send, while the channel borrows it
-    cdef int64_t waiting_since_ns       # 0: no poll is running
     cdef int64_t pool_bytes             # < 0: no bound
     cdef int64_t taken_bytes            # of large frames that somebody holds; under the GIL
 
@@ -159,8 +158,9 @@ cdef class ServerSelector:
 
     @property
     def io_wait_ns(self):
-        cdef int64_t since_ns = self.waiting_since_ns
-        return self.s.io_wait_ns + (fp_now_ns() - since_ns if since_ns != 0 else 0)
+        cdef int64_t waited_ns = self.s.io_wait_ns  # first: a wait that ends here counts once
+        cdef int64_t since_ns = fp_load_i64(&self.s.waiting_since_ns)
+        return waited_ns + (fp_now_ns() - since_ns if since_ns != 0 else 0)
 
     cdef Channel* _channel(self, channel_id) except NULL:
         return <Channel*><uintptr_t>self.alive[channel_id]
@@ -203,8 +203,7 @@ cdef class ServerSelector:
         if self.pool_bytes >= 0:
             self.s.loop.pool_bytes = max(0, self.pool_bytes - self.taken_bytes)
         with nogil:
-            status = selector_poll(&self.s, timeout_ns, max_idle_ns)
-        self.waiting_since_ns = 0
+            status = selector_poll_until_event(&self.s, timeout_ns, max_idle_ns)
         check(status)
         for i in range(self.s.disconnected_count):
             ch = self.s.disconnected[i]
@@ -230,12 +229,10 @@ cdef class ServerSelector:
 
     cdef int64_t _until_expiry(self, int64_t timeout_ns, int64_t max_idle_ns) noexcept:
         """The timeout, cut to the moment at which the next channel expires."""
-        cdef int64_t now_ns = fp_now_ns()
         cdef int64_t left_ns
-        self.waiting_since_ns = now_ns
         if max_idle_ns < 0 or self.s.loop.oldest == NULL:
             return timeout_ns
-        left_ns = max(self.s.loop.oldest.last_active_ns + max_idle_ns + 1 - now_ns, 0)
+        left_ns = max(self.s.loop.oldest.last_active_ns + max_idle_ns + 1 - fp_now_ns(), 0)
         return left_ns if timeout_ns < 0 or left_ns < timeout_ns else timeout_ns
 
     def park(self):
