@@ -25,6 +25,10 @@ cdef enum:
     # many partitions have one, they may gather for so long each, so that it stays little a record.
     GATHER_NS = 10000
     LONGEST_GATHER_NS = 100000000
+    # Adaptive linger: a batch of so many records or more that got so many bytes for each
+    # microsecond of its life is soon full.
+    FEWEST_FILLING = 16
+    FILLING_PACE = 256
 
 
 cdef void wake_by(IoThread* io, int64_t due_ns) noexcept nogil:
@@ -263,6 +267,7 @@ cdef bint _is_quiet(IoThread* io, Node* node) noexcept nogil:
     """Adaptive linger: nothing is in flight to it, so that there is nothing to wait for."""
     cdef int64_t over_ns
     if node.flights.produce_count > 0:
+        node.gathered_ns = io.now_ns
         return False
     if io.header.acks != 0:
         return True
@@ -293,6 +298,26 @@ cdef bint _has_gathered(IoThread* io, Node* node) noexcept nogil:
     return False
 
 
+cdef bint _is_filling(IoThread* io, Node* node) noexcept nogil:
+    """Adaptive linger: the one batch that gathered behind a request fills so fast that a part of it
+    is not worth the next. Where a burst ends, its last records wait until the pace has fallen.
+    """
+    cdef Partition* p = node.lingering.first
+    cdef int64_t over_ns = 0
+    if node.lingering.count != 1 or not io.selector.loop.poller.is_exact:
+        return False
+    fp_mutex_lock(&p.lock)
+    if (p.head != NULL and p.head.count >= FEWEST_FILLING
+            and p.head.created_ns <= node.gathered_ns):
+        over_ns = p.head.created_ns + <int64_t>p.head.record_bytes * 1000 // FILLING_PACE
+    fp_mutex_unlock(&p.lock)
+    if io.now_ns >= over_ns:
+        return False
+    wake_by(io, over_ns)
+    io.is_filling = True
+    return True
+
+
 cdef bint node_takes_along(IoThread* io, Node* node) noexcept nogil:
     return not io.adaptive or is_pressed(io) or _has_gathered(io, node)
 
@@ -305,7 +330,8 @@ cdef bint _ends_lingers(IoThread* io, Node* node) noexcept nogil:
         return is_short
     # What is in flight gives its memory back soon. If what lingers went as well, each partition's
     # next batch would go with the first record that finds memory.
-    return _is_quiet(io, node) and (is_short or _has_gathered(io, node))
+    return _is_quiet(io, node) and (
+        is_short or (_has_gathered(io, node) and not _is_filling(io, node)))
 
 
 cdef bint node_is_ready(IoThread* io, Node* node) noexcept nogil:

@@ -310,6 +310,7 @@ cdef bint _turn(IoThread* io) noexcept nogil:
     cdef int32_t stop = fp_load_i32(&io.stop)
     io.now_ns = fp_now_ns()
     io.wake_ns = io.now_ns + LONGEST_SLEEP_NS
+    io.is_filling = False
     if io.now_ns < io.driven_ns + LONGEST_SLEEP_NS:
         # What a caller sends then times out after we would have woken anyway: it need not wake us.
         io.wake_ns = min(io.wake_ns, io.now_ns + io.request_timeout_ns // 2)
@@ -347,7 +348,7 @@ cdef int64_t sender_park(IoThread* io, int32_t kicks) noexcept nogil:
     cdef int64_t sleep_ns
     selector_park(&io.selector)
     io.asleep_until_ns = io.wake_ns
-    io.selector.ends_on_time = io.gather_until_ns != 0
+    io.selector.ends_on_time = io.gather_until_ns != 0 or io.is_filling
     sleep_ns = io.wake_ns - fp_now_ns()
     if sleep_ns < 0 or fp_load_i32(&io.accumulator.kicks) != kicks:
         return 0

@@ -74,6 +74,7 @@ cdef struct Node:
     bint is_held                # it authenticates anew: no Produce request leaves (KIP-368)
     int64_t last_ready_ns       # P-C.5.7
     int64_t last_drain_ns
+    int64_t gathered_ns         # adaptive linger: when a batch was last seen behind a request
     InFlightRequests flights
     # The partitions it leads that have something queued or in flight, each on one list (P-D.7.1):
     PartitionList due           # the first batch is to go
@@ -231,6 +232,7 @@ cdef struct IoThread:
     uint64_t random_state
     Partition* touched          # borrowed; to be looked at
     int32_t listed_count        # partitions on some node's list
+    bint is_filling             # this turn found a batch that is soon full: see ready_list
     int64_t gather_until_ns     # what is ready waits for other records so long; 0: it does not
     GatherHabit gather_habit
     TimerHeap waits             # their linger and backoff
