@@ -22,6 +22,7 @@ import checkout
 PARTS = {
     "interop": ("interop",),
     "spark": ("spark",),
+    "chaos": ("chaos",),
     "broker": ("broker_faults", "unit/broker"),
     "faults": ("faults", "threads"),
     "spark_jobs": ("spark_jobs",),

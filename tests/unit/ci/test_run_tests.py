@@ -29,7 +29,8 @@ HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
 
 def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
     """A checkout with a test in each of some folders."""
-    names = ("spark", "spark_jobs", "faults", "threads", "broker_faults", "unit/broker/x", "new")
+    broker = ("broker_faults", "unit/broker/x", "chaos")
+    names = ("spark", "spark_jobs", "faults", "threads", *broker, "new")
     texts = dict.fromkeys(names, PASSES)
     for name, text in {**texts, "interop": interop, "unit/a": unit}.items():
         folder = root / "tests" / name
@@ -46,6 +47,7 @@ def test_each_folder_with_tests_is_in_one_of_the_runs(tmp_path: Path) -> None:
         "spark": [tests / "spark"],
         "spark_jobs": [tests / "spark_jobs"],
         "interop": [tests / "interop"],
+        "chaos": [tests / "chaos"],
         "faults": [tests / "faults", tests / "threads"],
         "broker": [tests / "broker_faults", tests / "unit" / "broker"],
         "rest": [tests / "new", tests / "test_lone.py", tests / "unit" / "a"],
@@ -78,7 +80,7 @@ def test_all_have_to_pass(
     for folder in ("interop", "spark", "spark_jobs", "faults", "unit/broker/x", "unit/a", "new"):
         assert f"tests/{folder}/test_it.py" in shown
     codes = {"rest": int(unit == FAILS), "interop": int(interop == FAILS)}
-    codes |= dict.fromkeys(("spark", "broker", "faults", "spark_jobs"), 0)
+    codes |= dict.fromkeys(("spark", "chaos", "broker", "faults", "spark_jobs"), 0)
     told = ", ".join(f"{name} {each}" for name, each in codes.items())
     assert f"exit codes: {told}\n" in shown
 
