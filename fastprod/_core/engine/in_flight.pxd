@@ -41,7 +41,7 @@ cdef struct Request:
     int32_t iov_capacity
     int32_t iov_count
     ProducerBatch** batches     # owned array; each batch counts this request in `requests`
-    RequestPlace* places        # owned; of each batch, in the order of produce_find
+    RequestPlace* places        # owned; of each batch, in the order of the batches
     int32_t batch_count
     int32_t batch_capacity
     int64_t wire_bytes

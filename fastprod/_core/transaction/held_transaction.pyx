@@ -89,7 +89,7 @@ cdef void _release(IoThread* io) noexcept nogil:
 
 
 cdef void _ask_later(IoThread* io) noexcept nogil:
-    """The pauses double; the poller knows no shorter ones than a millisecond."""
+    """The pauses double; shorter first ones end nothing sooner, and ask more often."""
     cdef int64_t pause_ms = FIRST_PAUSE_MS
     cdef int32_t _turn
     io.question_count += 1

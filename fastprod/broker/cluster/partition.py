@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastprod._core.log.batch_validator import BatchInfo
@@ -438,6 +438,18 @@ class Partition:
         """Close its log."""
         with self.lock:
             self.log.close()
+
+
+def close_all(partitions: Iterable[Partition]) -> None:
+    """Close the log of each, even if closing another one fails: the first error is raised then."""
+    failed: BaseException | None = None
+    for partition in partitions:
+        try:
+            partition.close()
+        except BaseException as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _with(nodes: list[int], node_id: int, replaced: int) -> list[int]:

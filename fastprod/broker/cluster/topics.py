@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from fastprod.broker.cluster.partition import Decision, Partition, SavedPartition
+from fastprod.broker.cluster.partition import Decision, Partition, SavedPartition, close_all
 from fastprod.broker.cluster.replica_assignment import check_growth, checked_assignment, spread
 from fastprod.broker.cluster.topic import (
     INTERNAL_TOPICS,
@@ -506,10 +505,8 @@ class Topics:
     def close(self) -> None:
         """`refuse_changes`, then close every log, even if closing another one fails."""
         self.refuse_changes()
-        with self._lock, contextlib.ExitStack() as steps:
-            for topic in self.all():
-                for partition in topic.partitions:
-                    steps.callback(partition.close)
+        with self._lock:
+            close_all(partition for topic in self.all() for partition in topic.partitions)
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
