@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP = $$(cat $(VENV)/.pip 2> /dev/null || echo $(BIN)/python -m pip) --disable-pip-version-check --quiet
 EXTRAS := cli demo test dev
 # The doors that tests have to the engine: built by `make dev`, and again where they are.
 TESTING = $(if $(wildcard $(VENV)/.doors),1,0)
@@ -48,13 +48,14 @@ jars: $(VENV)/.linked
 archive: $(VENV)/.installed jars
 	-$(BIN)/python ci/java_archive.py
 
-# What the engine is built with. A venv with pip of its own takes longer than both steps.
+# What the engine is built with. The pip of the Python that makes the venv serves it, too, if it can;
+# one of its own takes longer than the rest, and comes with what `make dev` installs.
 $(VENV)/.tools: pyproject.toml ci/requirements.py
 	$(PYTHON) -c 'import sys; sys.exit("fastprod needs Python 3.11 or later, this is " + sys.version.split()[0] + "; set PYTHON" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
-	$(BIN)/python -m pip --version > /dev/null 2>&1 \
-	    || $(PYTHON) -m pip --quiet --python $(BIN)/python install pip 2> /dev/null \
-	    || $(BIN)/python -m ensurepip
+	pip="$(PYTHON) -m pip --python $(BIN)/python"; $$pip --version > /dev/null 2>&1 \
+	    || { $(BIN)/python -m ensurepip; pip="$(BIN)/python -m pip"; }; \
+	    echo "$$pip" > $(VENV)/.pip
 	$(call install,--build)
 	touch $@
 
@@ -74,6 +75,7 @@ $(VENV)/.linked: $(VENV)/.ready setup.py
 # containers, an import would compile each source again.
 $(VENV)/.installed: $(VENV)/.linked
 	$(call install,$(EXTRAS))
+	$(PIP) install --no-compile pip
 	-$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib > /dev/null
 	$(BIN)/python -m compileall -qq -j 0 fastprod
 	touch $@
