@@ -10,7 +10,7 @@ from fastprod._core.engine.accumulator cimport (
 )
 from fastprod._core.engine.control_queue cimport Event, ON_PRODUCER_ID_WANTED, event_new, event_push
 from fastprod._core.engine.load_table cimport mark_busy
-from fastprod._core.engine.sender_state cimport IoThread, Node
+from fastprod._core.engine.sender_state cimport FillingHabit, IoThread, Node
 from fastprod._core.engine.sequences cimport (
     sequence_allows, sequence_settle, transaction_join,
 )
@@ -29,6 +29,8 @@ cdef enum:
     # microsecond of its life is soon full.
     FEWEST_FILLING = 16
     FILLING_PACE = 256
+    LONGEST_FILLING_NS = 2000000
+    MOST_MISSED = 10            # in a row: 2 ** 10 batches are not waited for then
 
 
 cdef void wake_by(IoThread* io, int64_t due_ns) noexcept nogil:
@@ -298,20 +300,50 @@ cdef bint _has_gathered(IoThread* io, Node* node) noexcept nogil:
     return False
 
 
+cdef void _fell_behind(FillingHabit* habit) noexcept nogil:
+    """The batch that was waited for was not full in time: leave the next ones alone."""
+    habit.awaited = 0
+    habit.missed = min(habit.missed + 1, MOST_MISSED)
+    habit.skips = 1 << habit.missed
+
+
+cdef bint _is_awaited(FillingHabit* habit, int64_t batch) noexcept nogil:
+    """Whether to wait for a batch, named by its `created_ns`, that fills fast enough."""
+    if habit.awaited == batch:
+        return True
+    if habit.awaited != 0:
+        habit.missed = 0        # that one was full, or left for another reason
+        habit.awaited = 0
+    if habit.skips > 0 or habit.left_alone == batch:
+        if habit.left_alone != batch:   # it may be looked at more than once
+            habit.skips -= 1
+            habit.left_alone = batch
+        return False
+    habit.awaited = batch
+    return True
+
+
 cdef bint _is_filling(IoThread* io, Node* node) noexcept nogil:
     """Adaptive linger: the one batch that gathered behind a request fills so fast that a part of it
-    is not worth the next. Where a burst ends, its last records wait until the pace has fallen.
+    is not worth the next. Where none gets full, as when all who send wait for it, none is waited
+    for but now and then one.
     """
     cdef Partition* p = node.lingering.first
-    cdef int64_t over_ns = 0
+    cdef int64_t batch = 0, over_ns = 0
     if node.lingering.count != 1 or not io.selector.loop.poller.is_exact:
         return False
     fp_mutex_lock(&p.lock)
     if (p.head != NULL and p.head.count >= FEWEST_FILLING
             and p.head.created_ns <= node.gathered_ns):
-        over_ns = p.head.created_ns + <int64_t>p.head.record_bytes * 1000 // FILLING_PACE
+        batch = p.head.created_ns
+        over_ns = batch + min(
+            <int64_t>p.head.record_bytes * 1000 // FILLING_PACE, <int64_t>LONGEST_FILLING_NS)
     fp_mutex_unlock(&p.lock)
     if io.now_ns >= over_ns:
+        if batch != 0 and node.filling.awaited == batch:
+            _fell_behind(&node.filling)
+        return False
+    if not _is_awaited(&node.filling, batch):
         return False
     wake_by(io, over_ns)
     io.is_filling = True

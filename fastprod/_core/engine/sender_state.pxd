@@ -49,6 +49,13 @@ cdef struct NodeCounters:
     int64_t past_received_bytes
     Histogram latency           # send-to-response of Produce
 
+cdef struct FillingHabit:
+    # Whether batches that fill fast get full when they are waited for. THREADS the I/O thread.
+    int64_t awaited             # `created_ns` of the batch that is; 0: none
+    int64_t left_alone          # `created_ns` of the last that was not
+    int32_t missed              # how often in a row one was not full in time
+    int32_t skips               # batches that are left alone until the next is waited for
+
 cdef struct Node:
     # One broker address, by slot. The control thread maps node ids to slots.
     #
@@ -75,6 +82,7 @@ cdef struct Node:
     int64_t last_ready_ns       # P-C.5.7
     int64_t last_drain_ns
     int64_t gathered_ns         # adaptive linger: when a batch was last seen behind a request
+    FillingHabit filling
     InFlightRequests flights
     # The partitions it leads that have something queued or in flight, each on one list (P-D.7.1):
     PartitionList due           # the first batch is to go

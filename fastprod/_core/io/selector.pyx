@@ -339,7 +339,7 @@ cdef FpStatus _look(
     cdef int i
     cdef void* cookie
     cdef bint has_due = s.loop.due != NULL
-    fp_store_i64(&s.waiting_since_ns, started_ns)
+    fp_store_i64(&s.idle_ns, s.idle_ns - started_ns)
     if s.owner_lock != NULL:
         fp_mutex_unlock(s.owner_lock)
     ready_count = fp_poller_wait(
@@ -351,7 +351,7 @@ cdef FpStatus _look(
     now_ns = fp_now_ns()
     s.polls += 1
     s.io_wait_ns += now_ns - started_ns
-    fp_store_i64(&s.waiting_since_ns, 0)
+    fp_store_i64(&s.idle_ns, s.idle_ns + now_ns)
     if has_moved != NULL:
         has_moved[0] = has_due or ready_count > 0
     if ready_count < 0:

@@ -158,9 +158,8 @@ cdef class ServerSelector:
 
     @property
     def io_wait_ns(self):
-        cdef int64_t waited_ns = self.s.io_wait_ns  # first: a wait that ends here counts once
-        cdef int64_t since_ns = fp_load_i64(&self.s.waiting_since_ns)
-        return waited_ns + (fp_now_ns() - since_ns if since_ns != 0 else 0)
+        cdef int64_t idle_ns = fp_load_i64(&self.s.idle_ns)
+        return idle_ns if idle_ns >= 0 else idle_ns + fp_now_ns()
 
     cdef Channel* _channel(self, channel_id) except NULL:
         return <Channel*><uintptr_t>self.alive[channel_id]

@@ -441,15 +441,24 @@ class Partition:
 
 
 def close_all(partitions: Iterable[Partition]) -> None:
-    """Close the log of each, even if closing another one fails: the first error is raised then."""
-    failed: BaseException | None = None
+    """Close the log of each, even if closing another one fails.
+
+    Raises:
+        BaseException: the first error, or the first interrupt; a note says how many others failed.
+    """
+    failures: list[BaseException] = []
     for partition in partitions:
         try:
             partition.close()
         except BaseException as error:
-            failed = failed or error
-    if failed is not None:
-        raise failed
+            failures.append(error)
+    if failures:
+        interrupts = [each for each in failures if not isinstance(each, Exception)]
+        raised = (interrupts or failures)[0]
+        if len(failures) > 1:
+            others = [each for each in failures if each is not raised]
+            raised.add_note(f"{len(others)} more logs could not be closed; first: {others[0]!r}")
+        raise raised
 
 
 def _with(nodes: list[int], node_id: int, replaced: int) -> list[int]:

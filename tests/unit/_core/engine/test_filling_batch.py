@@ -107,6 +107,71 @@ def test_it_goes_at_once_when_somebody_is_held_up(press: Any) -> None:
     assert sender.values(sender.drain()) == [RECORD] * RECORDS
 
 
+def is_waited_for(sender: Steps, under_way: int) -> bool:
+    """Let a batch gather behind a request that is answered then."""
+    for _ in range(RECORDS // 5):
+        sender.send(RECORD)
+    assert not sender.door.ready(0)[0]
+    sender.pass_time(SOON_MS)
+    sender.succeed(under_way)
+    return not sender.door.ready(0)[0]
+
+
+def fall_behind(sender: Steps) -> int:
+    """Let the batch that is waited for fall behind, and go."""
+    sender.pass_time(1)
+    return sender.drain()
+
+
+def test_where_none_gets_full_fewer_and_fewer_are_waited_for() -> None:
+    """As with tasks that all wait for the batch before they send again."""
+    sender = Steps(linger_ms=None, is_known=True)
+    sender.send(b"first")
+    under_way = sender.drain()
+    left_alone = []
+    for _ in range(12):
+        count = 0
+        while not is_waited_for(sender, under_way):
+            under_way = sender.drain()
+            count += 1
+        left_alone.append(count)
+        under_way = fall_behind(sender)
+    assert left_alone == [0, *(2**missed for missed in range(1, 11)), 1024]
+
+
+def test_one_that_gets_full_has_the_next_waited_for() -> None:
+    sender = Steps(linger_ms=None, is_known=True)
+    sender.send(b"first")
+    under_way = sender.drain()
+    assert is_waited_for(sender, under_way)
+    under_way = fall_behind(sender)
+    while not is_waited_for(sender, under_way):
+        under_way = sender.drain()
+    while not sender.queue()[0]["is_full"]:
+        sender.send(RECORD)
+    assert is_waited_for(sender, sender.drain())
+    under_way = fall_behind(sender)
+    for _ in range(2):  # as after the first that fell behind
+        assert not is_waited_for(sender, under_way)
+        under_way = sender.drain()
+    assert is_waited_for(sender, under_way)
+
+
+def test_none_is_waited_for_longer_than_two_milliseconds() -> None:
+    """A `batch_size` of megabytes, or compression, takes longer to fill at this pace."""
+    sender = Steps(linger_ms=None, is_known=True, batch_size=4_000_000)
+    sender.send(b"first")
+    under_way = sender.drain()
+    for _ in range(1000):
+        sender.send(RECORD * 10)
+    assert not sender.door.ready(0)[0]
+    sender.succeed(under_way)
+    is_ready, delay_ms = sender.door.ready(0)
+    assert (is_ready, delay_ms) == (False, 2)
+    sender.pass_time(2)
+    assert len(sender.values(sender.drain())) == 1000
+
+
 def test_of_two_that_linger_none_is_waited_for() -> None:
     """What several have to gather is told in `GATHER_NS`."""
     sender = Steps([(0, 0), (0, 0)], linger_ms=None, is_known=True)

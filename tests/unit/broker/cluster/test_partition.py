@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
-from fastprod.broker.cluster.partition import NO_NODE, Partition
+from fastprod.broker.cluster.partition import NO_NODE, Partition, close_all
 from fastprod.broker.log.log import Log
 from fastprod.broker.log.log_config import LogConfig
 from fastprod.broker.threads.clock import SystemClock
@@ -59,6 +60,33 @@ def test_a_deleted_partition_takes_nothing() -> None:
     led.delete()
     with pytest.raises(LookupError, match="t-0 was deleted"):
         led.append(bytearray(batch_of(b"a")))
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([OSError("first"), OSError("second")], OSError),
+        ([OSError("first"), KeyboardInterrupt(), OSError("third")], KeyboardInterrupt),
+    ],
+)
+def test_all_logs_are_closed_though_some_fail(
+    errors: list[BaseException], told: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt is not lost among errors, nor are these."""
+    closed: list[int] = []
+    left = list(errors)
+
+    def close(self: Any) -> None:
+        closed.append(id(self))
+        if left:
+            raise left.pop(0)
+
+    monkeypatch.setattr(Partition, "close", close)
+    with pytest.raises(told) as caught:
+        close_all([partition(0) for _ in range(4)])
+    assert len(closed) == 4
+    assert f"{len(errors) - 1} more logs could not be closed" in caught.value.__notes__[0]
+    assert "first" in str(caught.value) + caught.value.__notes__[0]
 
 
 def test_appends_of_many_threads_come_one_after_another() -> None:
