@@ -22,15 +22,15 @@ import checkout
 PARTS = {
     "interop": ("interop",),
     "spark": ("spark",),
-    "chaos": ("chaos",),
     "broker": ("broker_faults", "unit/broker"),
     "faults": ("faults", "threads"),
+    "chaos": ("chaos",),
     "spark_jobs": ("spark_jobs",),
 }
 REST = "rest"
-# Runs at the same time. Those of faults wait for most of their time; with more than these the cores
-# are no busier, and tests wait longer for their turn.
-AT_ONCE = 2 * (os.cpu_count() or 1) + 1
+# Runs at the same time. Those of faults and of chaos wait for most of their time; with more than
+# these the cores are no busier, and tests wait longer for their turn.
+AT_ONCE = 2 * (os.cpu_count() or 1) + 2
 PYTEST = ("-m", "pytest")
 LOGS = "logs"
 LIMIT_S = 3_600.0

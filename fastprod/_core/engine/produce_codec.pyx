@@ -87,7 +87,7 @@ cdef inline int _order_answer(
 cdef inline int32_t _guess(
     const Request* request, int32_t low, int32_t high, int32_t index
 ) noexcept nogil:
-    """Where the index is if those of a topic are evenly apart; where they nearly are, close to it."""
+    """Where the index is if those of a topic are evenly apart; close to it if they nearly are."""
     cdef const RequestPlace* first = &request.places[low]
     cdef const RequestPlace* last = &request.places[high - 1]
     if first.topic == last.topic and first.index < index < last.index:

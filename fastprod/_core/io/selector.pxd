@@ -41,8 +41,8 @@ cdef struct Selector:
     int opening_fd              # -1, or a socket that is about to be a channel's: for a fork
     int64_t polls               # counters for metrics
     int64_t io_wait_ns
-    # The same, atomic. Less than 0 while a poll waits: the clock's time is to be added then. Both at
-    # once, so that no reader sees a wait twice, or not at all, as it ends.
+    # The same, atomic. Below 0 while a poll waits: the clock's time is to be added then. In one
+    # number, so that no reader sees a wait that ends twice, or not at all.
     int64_t idle_ns
     uint32_t list_capacity      # private: entries each of the four lists can hold
     Channel* closed             # private: owned; freed by the next selector_poll
