@@ -93,8 +93,9 @@ class ProducerConfig(SecuritySettings):
         "linger",
         None,
         "How long a batch waits for records. Adaptive: not at all while nothing is in flight to "
-        f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms; of more "
-        "than 500 partitions at a time, up to 10 us for each of them, at most 100 ms.",
+        f"its leader, else until an answer arrives, at most {ADAPTIVE_LINGER_BOUND_MS} ms; one "
+        "that fills by 256 MB/s or more, until it is full, at most 2 ms; of more than 500 "
+        "partitions at a time, up to 10 us for each of them, at most 100 ms.",
     )
     batch_size: int = int32(262_144, "Largest size of a batch, in bytes; 0: one record (P-A.1.6).")
     buffer_memory: int = int64(
