@@ -54,7 +54,7 @@ $(VENV)/.tools: pyproject.toml ci/requirements.py
 	$(PYTHON) -c 'import sys; sys.exit("fastprod needs Python 3.11 or later, this is " + sys.version.split()[0] + "; set PYTHON" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	pip="$(PYTHON) -m pip --python $(BIN)/python"; $$pip --version > /dev/null 2>&1 \
-	    || { $(BIN)/python -m ensurepip; pip="$(BIN)/python -m pip"; }; \
+	    || { pip="$(BIN)/python -m pip"; $$pip --version > /dev/null 2>&1 || $(BIN)/python -m ensurepip; }; \
 	    echo "$$pip" > $(VENV)/.pip
 	$(call install,--build)
 	touch $@

@@ -266,7 +266,10 @@ cdef bint is_pressed(IoThread* io) noexcept nogil:
 
 
 cdef bint _is_quiet(IoThread* io, Node* node) noexcept nogil:
-    """Adaptive linger: nothing is in flight to it, so that there is nothing to wait for."""
+    """Adaptive linger: nothing is in flight to it, so that there is nothing to wait for.
+
+    Notes when something was: what had begun by then has gathered behind it.
+    """
     cdef int64_t over_ns
     if node.flights.produce_count > 0:
         node.gathered_ns = io.now_ns

@@ -29,8 +29,8 @@ HANGS = "import time\ndef test_it():\n    time.sleep(60)\n"
 
 def tree(root: Path, interop: str = PASSES, unit: str = PASSES) -> Path:
     """A checkout with a test in each of some folders."""
-    broker = ("broker_faults", "unit/broker/x", "chaos")
-    names = ("spark", "spark_jobs", "faults", "threads", *broker, "new")
+    names = ("spark", "spark_jobs", "faults", "threads", "broker_faults", "unit/broker/x")
+    names += ("chaos", "new")
     texts = dict.fromkeys(names, PASSES)
     for name, text in {**texts, "interop": interop, "unit/a": unit}.items():
         folder = root / "tests" / name
